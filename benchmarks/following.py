@@ -24,14 +24,14 @@ import numpy as np
 from scipy import stats
 
 from colbench_gym.dialogue import Dialogue
+from colbench_gym.files import write_json
 from colbench_gym.scoring.intervals import mean_interval
-from colbench_gym.scoring.similarities import make_similarity
-from colbench_gym.simulators.colours import colour_name
-from colbench_gym.simulators.scripted_design import ScriptedDesigner
+from colbench_gym.scoring.similarity import make_similarity
+from colbench_gym.simulators.pages.colours import colour_name
+from colbench_gym.simulators.pages.scripted_designer import ScriptedDesigner
 from colbench_gym.tasks import Task, load_tasks
 from sandboxes.browser import Browser
 from sandboxes.pages import Page
-from sweetrl_agent.data.files import write_json
 
 TURNS = 10
 _ALIGN = {"left": "left", "middle": "center", "right": "right"}
@@ -104,8 +104,8 @@ class Sketch:
     def find(self, words: str, kind: str = "") -> int | None:
         """Index of the last item with a text, of which a quote may only have the beginning; without words, of the last item of a kind."""
         start = words.removesuffix("...")
-        found = [i for i, item in enumerate(self.items) if (item.words.startswith(start) if words else item.kind == kind)]
-        return found[-1] if found else None
+        places = [i for i, item in enumerate(self.items) if (item.words.startswith(start) if words else item.kind == kind)]
+        return places[-1] if places else None
 
     def change(self, place: int | None, **changes: Any) -> None:
         """Change an item if it exists."""
@@ -122,11 +122,11 @@ def _colours() -> dict[str, str]:
         (h, s, v)
         for s, v, h in product((0.0, 0.7, 0.5, 0.9, 0.2), (0.75, 0.95, 0.45, 0.6, 1.0, 0.2, 0.0), np.arange(0, 1, 0.02))
     ]
-    found: dict[str, str] = {}
+    colours: dict[str, str] = {}
     for h, s, v in grid:
         rgb = [round(255 * part) for part in colorsys.hsv_to_rgb(h, s, v)]
-        found.setdefault(colour_name(rgb), "#{:02x}{:02x}{:02x}".format(*rgb))
-    return found
+        colours.setdefault(colour_name(rgb), "#{:02x}{:02x}{:02x}".format(*rgb))
+    return colours
 
 
 def css(words: str, before: str = "") -> str:
@@ -231,8 +231,8 @@ def follow(sketch: Sketch, reply: str) -> int:
     understood = 0
     for sentence in re.split(r"(?<=[^.]\.) (?=(?:A|The|There|It) )", reply):
         for pattern, change in RULES:
-            if found := re.fullmatch(pattern, sentence.rstrip(".") if not sentence.endswith('..."') else sentence):
-                change(sketch, *found.groups())
+            if match := re.fullmatch(pattern, sentence.rstrip(".") if not sentence.endswith('..."') else sentence):
+                change(sketch, *match.groups())
                 understood += 1
                 break
     return understood

@@ -2,7 +2,7 @@
 
     python benchmarks/fuzz.py [--examples 100000] [--only NAME] [--output benchmarks/results/fuzz.json]
 
-The properties are those of the test suite, which tries 500 inputs for each. Exits with status 1 if a property fails.
+The properties are those of the test suite, which tries 100 inputs for each. Exits with status 1 if a property fails.
 `benchmarks/hostile_text.py` measures the time of the parsers.
 """
 
@@ -25,9 +25,9 @@ OUTPUT = ROOT / "benchmarks" / "results" / "fuzz.json"
 SUITES = (
     "tests/hostile/test_fuzz_text_and_pages.py",
     "tests/hostile/test_verdict_protocol.py",
-    "tests/colbench_gym/simulators/test_hostile_server.py",
-    "tests/colbench_gym/simulators/test_cache.py",
-    "tests/colbench_gym/simulators/test_agent_text.py",
+    "tests/colbench_gym/simulators/model/test_hostile_server.py",
+    "tests/colbench_gym/simulators/model/test_reply_cache.py",
+    "tests/colbench_gym/simulators/model/test_agent_text.py",
 )
 COUNTS = re.compile(r"(\d+) passing, (\d+) failing, and (\d+) invalid")
 

@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from colbench_gym.scoring import answer, blocks, pages, texts
-from colbench_gym.simulators import colours, design_differences, questions, relevance, understanding, word_vectors
-from colbench_gym.simulators.scripted_design import sentences
-from colbench_gym.simulators.wording import stems
+from colbench_gym.simulators.facts import relevance
+from colbench_gym.simulators.pages import colours, differences
+from colbench_gym.simulators.pages.scripted_designer import sentences
+from colbench_gym.simulators.understanding import asked_topics, questions, word_vectors
+from colbench_gym.simulators.understanding.stems import stems
 from colbench_gym.tasks import load_tasks, rows
 from sandboxes.pages import Box, PageOutcome, Rendering, styles, stylesheet
 from sandboxes.pages.boxes import STYLES, visible_boxes
@@ -54,17 +56,17 @@ def text_readers(files: WebFiles, sheet: stylesheet.StyleSheet) -> dict[str, Cal
         "scoring.pages.apply_edits": lambda text: pages.apply_edits(text, text),
         "scoring.pages.current_page": lambda text: pages.current_page([text, text], has_edits=True),
         "scoring.texts.text_likeness": lambda text: texts.text_likeness.__wrapped__(text, text[1:]),
-        "simulators.questions.questions": questions.questions,
-        "simulators.questions.prose": questions.prose,
-        "simulators.understanding.points": lambda text: understanding.points(
+        "simulators.understanding.questions.questions": questions.questions,
+        "simulators.understanding.questions.prose": questions.prose,
+        "simulators.understanding.asked_topics.points": lambda text: asked_topics.points(
             text, tuple(fact.phrases for fact in _TASK.hidden.facts), ("a", "b")
         ),
-        "simulators.word_vectors.text_vectors": lambda text: word_vectors.text_vectors([text]),
-        "simulators.relevance.FactIndex.ranking": lambda text: _INDEX.ranking(stems(text)),
-        "simulators.relevance.FactIndex.definitions": _INDEX.definitions,
-        "simulators.relevance.FactIndex": lambda text: relevance.FactIndex([_fact(text)]),
-        "simulators.scripted_design.sentences": lambda text: sentences(
-            [design_differences.Difference(1.0, text[:200])], [text], "chatty"
+        "simulators.understanding.word_vectors.text_vectors": lambda text: word_vectors.text_vectors([text]),
+        "simulators.facts.relevance.FactIndex.ranking": lambda text: _INDEX.ranking(stems(text)),
+        "simulators.facts.relevance.FactIndex.definitions": _INDEX.definitions,
+        "simulators.facts.relevance.FactIndex": lambda text: relevance.FactIndex([_fact(text)]),
+        "simulators.pages.scripted_designer.sentences": lambda text: sentences(
+            [differences.Difference(1.0, text[:200])], [text], "chatty"
         ),
         "tasks.rows.task_from_row, reference": lambda text: _row("ground_truth", f"def f(a):\n    return a\n{text}"),
         "tasks.rows.task_from_row, description": lambda text: _row("problem_description", f"A page {text}"),
@@ -87,10 +89,12 @@ def page_readers() -> dict[str, Callable[[int], object]]:
         "scoring.blocks.compare, controls": lambda n: _compare("control", n),
         "scoring.blocks.compare, blocks": lambda n: _compare("block", n),
         "scoring.blocks.compare, texts of 500": lambda n: _compare("text", n, 500),
-        "simulators.design_differences.differences, texts": lambda n: _differ("text", n),
-        "simulators.design_differences.differences, controls": lambda n: _differ("control", n),
-        "simulators.design_differences.differences, blocks": lambda n: _differ("block", n),
-        "simulators.colours.colour_name": lambda n: [colours.colour_name((i % 256, i // 256 % 256, 7)) for i in range(n // 16)],
+        "simulators.pages.differences.differences, texts": lambda n: _differ("text", n),
+        "simulators.pages.differences.differences, controls": lambda n: _differ("control", n),
+        "simulators.pages.differences.differences, blocks": lambda n: _differ("block", n),
+        "simulators.pages.colours.colour_name": lambda n: [
+            colours.colour_name((i % 256, i // 256 % 256, 7)) for i in range(n // 16)
+        ],
         "sandboxes.pages.boxes.visible_boxes": lambda n: visible_boxes(_snapshot(n // 4), 1280, 4000),
     }
 
@@ -128,7 +132,7 @@ def _compare(kind: str, chars: int, each: int = 16) -> object:
 
 def _differ(kind: str, chars: int) -> object:
     blocks.compare.cache_clear()
-    return design_differences.differences(_page(kind, chars, 16, 7), _page(kind, chars, 16, 13))
+    return differences.differences(_page(kind, chars, 16, 7), _page(kind, chars, 16, 13))
 
 
 def _snapshot(count: int) -> dict[str, Any]:

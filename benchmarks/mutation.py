@@ -11,7 +11,7 @@ torch already; its module is replaced as it is imported, so no file changes. Sub
 A mutant is killed where a test fails or time runs out: `SLOWER` times the tests' own time and `LEAST_S`. The tests of `SLOW` are left out.
 
 Not mutated, for no test should hold it: docstrings, texts with a space in them (help, prompts, messages), all below `raise`, annotations and aliases
-of types, defaults and bounds of settings, `strict=` of zip, progress bars, and an algorithm's name and title.
+of types, defaults and bounds of settings, `strict=` of zip, progress bars, an algorithm's name and title, and `__all__`, which ruff checks.
 
 The output has the score, and each survivor with the reason why it is left. A reason is written into the output by hand, and kept by the next run as
 long as the mutant survives; a survivor without one is printed.
@@ -65,21 +65,21 @@ TARGETS = {
     "sweetrl_agent/algorithms/mtdpo.py": [f"{ALGORITHMS}/test_mtdpo.py"],
     "sweetrl_agent/algorithms/rft.py": [f"{ALGORITHMS}/test_rft.py"],
     "sweetrl_agent/algorithms/sweet.py": [f"{ALGORITHMS}/test_sweet.py", f"{ALGORITHMS}/test_turn_pairs.py"],
-    "sweetrl_agent/core/on_policy.py": [
-        "tests/sweetrl_agent/core/test_on_policy.py",
+    "sweetrl_agent/core/batch.py": [
+        "tests/sweetrl_agent/trainers/test_on_policy.py",
         f"{ALGORITHMS}/test_grpo.py",
         f"{ALGORITHMS}/test_reinforce.py",
     ],
-    "sweetrl_agent/core/seeds.py": ["tests/sweetrl_agent/core/test_seeds.py"],
+    "colbench_gym/seeds.py": ["tests/sweetrl_agent/core/test_seeds.py"],
     "sweetrl_agent/trainers/groups.py": ["tests/sweetrl_agent/trainers/test_groups.py"],
-    "sweetrl_agent/trainers/critic.py": ["tests/sweetrl_agent/trainers/test_critic.py"],
+    "sweetrl_agent/trainers/critic.py": ["tests/sweetrl_agent/trainers/test_critic.py", "tests/sweetrl_agent/data/test_hidden_by_turn.py"],
     "sweetrl_agent/critics/credit.py": ["tests/sweetrl_agent/critics/test_credit.py", "tests/sweetrl_agent/trainers/test_critic.py"],
     "sweetrl_agent/critics/advantage.py": [
         "tests/sweetrl_agent/critics/test_advantage.py",
         "tests/sweetrl_agent/critics/test_packed.py",
     ],
     "sweetrl_agent/critics/judge.py": ["tests/sweetrl_agent/critics/test_judge.py"],
-    "sweetrl_agent/data/pairs.py": ["tests/sweetrl_agent/data/test_pairs.py"],
+    "sweetrl_agent/data/pairs.py": ["tests/sweetrl_agent/data/test_pairs.py", "tests/sweetrl_agent/data/test_hidden_by_turn.py"],
     "sweetrl_agent/evaluation/statistics.py": [
         "tests/sweetrl_agent/evaluation/test_statistics.py",
         "tests/sweetrl_agent/evaluation/test_measures.py",
@@ -87,17 +87,15 @@ TARGETS = {
     "sweetrl_agent/rollouts/scheduler.py": [
         "tests/sweetrl_agent/rollouts/test_scheduler.py",
         "tests/sweetrl_agent/rollouts/test_play.py",
-        "tests/sweetrl_agent/rollouts/test_episode_files.py",
+        "tests/sweetrl_agent/rollouts/test_player.py",
     ],
     "sandboxes/client.py": ["tests/sandboxes/test_client.py", "tests/hostile/test_verdict_protocol.py"],
     "colbench_gym/scoring/answer.py": ["tests/colbench_gym/scoring/test_answer.py", "tests/colbench_gym/scoring/test_answer_forms.py"],
     "colbench_gym/scoring/message.py": ["tests/colbench_gym/scoring/test_message.py"],
 }  # fmt: skip
-
-
 SWAPPED = {"mean": "sum", "sum": "mean", "min": "max", "max": "min", "minimum": "maximum"}
 #: Calls and keywords that are left as they are.
-LEFT_CALLS, LEFT_KEYWORDS = ("setting", "field", "tqdm", "TypeVar"), ("strict", "desc", "unit", "metadata")
+LEFT_CALLS, LEFT_KEYWORDS = ("setting", "field", "progress_bar", "TypeVar"), ("strict", "desc", "unit", "metadata")
 
 
 @dataclass
@@ -144,10 +142,10 @@ class Visitor(MutationVisitor):
             return
         before = len(self.mutations)
         super()._create_mutations(node)
-        found = [m for m in self.mutations[before:] if not _drops_only_a_left_keyword(m.original_node, m.mutated_node)]
-        self.mutations[before:] = found
+        kept = [m for m in self.mutations[before:] if not _drops_only_a_left_keyword(m.original_node, m.mutated_node)]
+        self.mutations[before:] = kept
         position = self.get_metadata(cst.metadata.PositionProvider, node, None)
-        self.lines += [position.start.line if position else 0] * len(found)
+        self.lines += [position.start.line if position else 0] * len(kept)
 
     def _skip_node_and_children(self, node: cst.CSTNode) -> bool:
         if isinstance(node, (cst.FunctionDef, cst.ClassDef)):  # mutmut leaves out decorated ones
@@ -166,10 +164,10 @@ def _name(node: cst.CSTNode | None) -> str:
 
 
 def _is_declaration(node: cst.Assign | cst.AnnAssign) -> bool:
-    """A setting, an alias of a type, or an algorithm's name and title."""
+    """A setting, an alias of a type, an algorithm's name and title, or `__all__`."""
     target = node.targets[0].target if isinstance(node, cst.Assign) else node.target
     value = node.value
-    if isinstance(value, cst.Call) and _name(value.func) in LEFT_CALLS:
+    if _name(target) == "__all__" or (isinstance(value, cst.Call) and _name(value.func) in LEFT_CALLS):
         return True
     if isinstance(value, cst.Subscript) and _name(target)[:1].isupper():
         return True
@@ -188,14 +186,14 @@ def sampled(paths: Sequence[str], most: int, seed: int) -> list[Mutant]:
     visited = {path: _visited((ROOT / path).read_text("utf-8")) for path in paths}
     numbers = {path: len(visitor.mutations) for path, (_, visitor) in visited.items()}
     weights = {path: math.sqrt(number) for path, number in numbers.items()}
-    left, found = most, []
+    left, mutants = most, []
     for path in sorted(numbers, key=lambda path: numbers[path]):
         count = min(numbers[path], int(left * weights[path] / sum(weights.values())))
         left -= count
         del weights[path]
         drawn = random.Random(f"{seed} {path}").sample(range(numbers[path]), count)
-        found += [_mutant(path, *visited[path], i) for i in sorted(drawn)]
-    return found
+        mutants += [_mutant(path, *visited[path], i) for i in sorted(drawn)]
+    return mutants
 
 
 def _visited(code: str) -> tuple[cst.Module, Visitor]:
@@ -290,7 +288,7 @@ def load() -> None:
         "sweetrl_agent.envs.colbench_backend",
         "hypothesis.strategies",
         "peft",
-        "sandboxes.local",
+        "sandboxes.embedded",
     ):
         importlib.import_module(name)
     for name in [name for name in sys.modules if name.split(".")[0] in PACKAGES]:
@@ -305,8 +303,8 @@ def timed(path: str, folder: Path) -> dict[str, float]:
     pid = in_fork(TARGETS[path], Timed(), report=report)
     if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
         raise SystemExit(f"The tests of {path} fail without a mutation.")
-    found: dict[str, float] = json.loads(report.read_text())
-    return found
+    seconds: dict[str, float] = json.loads(report.read_text())
+    return seconds
 
 
 def judge(mutants: Sequence[Mutant], seconds: dict[str, dict[str, float]], workers: int) -> None:
@@ -315,9 +313,9 @@ def judge(mutants: Sequence[Mutant], seconds: dict[str, dict[str, float]], worke
     while left or running:
         while left and len(running) < workers:
             mutant = left.pop()
-            own = sum(seconds[mutant.path].values())
+            own_seconds = sum(seconds[mutant.path].values())
             pid = in_fork(TARGETS[mutant.path], Timed(dict(seconds[mutant.path])), mutant)
-            running[pid] = mutant, time.monotonic() + SLOWER * own + LEAST_S
+            running[pid] = mutant, time.monotonic() + SLOWER * own_seconds + LEAST_S
         time.sleep(0.02)
         for pid, (mutant, deadline) in list(running.items()):
             is_late = time.monotonic() > deadline
@@ -378,7 +376,7 @@ def summary(mutants: Sequence[Mutant], whys: dict[tuple[str, str], str]) -> dict
     paths = dict.fromkeys(m.path for m in mutants)
     counts = {path: Counter(m.outcome for m in mutants if m.path == path) for path in paths}
     names = {"killed": "killed", "timed_out": "timed out", "survived": "survived"}
-    total = {name: sum(own[outcome] for own in counts.values()) for name, outcome in names.items()}
+    total = {name: sum(of_module[outcome] for of_module in counts.values()) for name, outcome in names.items()}
     places = [(m, {"file": m.path, "line": m.line, "change": m.change}) for m in mutants]
     return {
         "tool": f"mutmut {importlib.metadata.version('mutmut')}: its operators, and `swapped` of benchmarks/mutation.py",
@@ -388,8 +386,8 @@ def summary(mutants: Sequence[Mutant], whys: dict[tuple[str, str], str]) -> dict
         **total,
         "score": round(1 - total["survived"] / max(len(mutants), 1), 4),
         "files": {
-            path: {"mutants": own.total(), **{name: own[outcome] for name, outcome in names.items()}}
-            for path, own in counts.items()
+            path: {"mutants": of_module.total(), **{name: of_module[outcome] for name, outcome in names.items()}}
+            for path, of_module in counts.items()
         },
         "survivors": [{**place, "why": whys.get((m.path, m.change), "")} for m, place in places if m.outcome == "survived"],
         "late": [place for m, place in places if m.outcome == "timed out"],

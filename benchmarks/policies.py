@@ -86,8 +86,8 @@ def play(name: str, env: BackendEnv, task: Task, seed: int) -> tuple[int, int]:
     env.reset(seed=seed, options={"task_id": task.id})
     for topics in POLICIES[name](task, rng)[: env.turn_limit - 1]:
         env.step(message(topics, name == JOINED, rng))
-    said = "\n".join(turn["content"] for turn in env.messages[1:] if turn["role"] == "user")
-    known = [fact.topic for fact in task.hidden.facts if fact.sentence in said or name == "told everything"]
+    replies = "\n".join(turn["content"] for turn in env.messages[1:] if turn["role"] == "user")
+    known = [fact.topic for fact in task.hidden.facts if fact.sentence in replies or name == "told everything"]
     *_, info = env.step(f"{ANSWER_MARKER}\n```python\n{reference_knowing(task, known)}\n```")
     return info["metrics"]["success"], info["metrics"]["turns"]
 

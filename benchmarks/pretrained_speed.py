@@ -60,10 +60,10 @@ def main() -> int:
             done = subprocess.run(words, check=True, capture_output=True, text=True)
             runs[name].append(json.loads(done.stdout.strip().splitlines()[-1]))
             print(number + 1, name, runs[name][-1], flush=True)
-    found = {name: summary(rows) for name, rows in runs.items()}
+    summaries = {name: summary(rows) for name, rows in runs.items()}
     ratios = {
-        f"{kind}: {side} / plain": found[f"{kind}/{side}"]["tokens_per_s"]["median"]
-        / found[f"{kind}/plain"]["tokens_per_s"]["median"]
+        f"{kind}: {side} / plain": summaries[f"{kind}/{side}"]["tokens_per_s"]["median"]
+        / summaries[f"{kind}/plain"]["tokens_per_s"]["median"]
         for kind, side in (name.split("/") for name in chosen)
         if side != "plain"
     }
@@ -71,7 +71,7 @@ def main() -> int:
         "model": Path(given.model).name,
         "settings": {name: value for name, value in vars(given).items() if name not in ("output", "side", "only", "model")},
         "machine": machine(),
-        "sides": found,
+        "sides": summaries,
         "ratios": {name: round(value, 2) for name, value in ratios.items()},
     }
     print(json.dumps(result["ratios"], indent=1))
@@ -118,8 +118,8 @@ def dialogues(count: int) -> list[list[dict[str, str]]]:
     from sweetrl_agent.envs.backend_demonstrations import PRETRAINED, demonstrations
 
     tasks = load_tasks("embedded:train")
-    found = demonstrations(tasks, make("scripted"), 4 * count, 0, PRETRAINED)
-    whole = [dialogue for dialogue in found if len(dialogue) == 2 * TURNS]
+    played = demonstrations(tasks, make("scripted"), 4 * count, 0, PRETRAINED)
+    whole = [dialogue for dialogue in played if len(dialogue) == 2 * TURNS]
     return whole[:count]
 
 
@@ -142,6 +142,7 @@ def sampling(given: argparse.Namespace, side: str) -> tuple[int, float]:
     from sweetrl_agent.data.chat import Chat
     from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, system_prompt
     from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
+    from sweetrl_agent.policies.utterances import Speaker
 
     arguments = arguments_of(given)
     tokenizer = load_tokenizer(given.model, arguments)
@@ -163,21 +164,20 @@ def sampling(given: argparse.Namespace, side: str) -> tuple[int, float]:
 
     def ours() -> int:
         policy = ContinuousTransformersPolicy(
-            model, tokenizer, max_new_tokens=max(sizes), temperature=0.8, batch_size=given.dialogues,
-            system_prompt=system_prompt(arguments),
-        )  # fmt: skip
+            model, Speaker(tokenizer, max(sizes), 0.8, system_prompt(arguments)), batch_size=given.dialogues
+        )
         policy.end_ids = frozenset()
-        said = 0
+        num_tokens = 0
         for turn, size in enumerate(sizes):
-            policy.max_new_tokens = size
+            policy.speaker.max_new_tokens = size
             for i, dialogue in enumerate(played):
                 policy.add(i, dialogue[: 2 * turn + 1], turn)
             left = len(played)
             while left:
                 ended = policy.step()
                 left -= len(ended)
-                said += sum(len(utterance.token_ids) for _, utterance in ended)
-        return said
+                num_tokens += sum(len(utterance.token_ids) for _, utterance in ended)
+        return num_tokens
 
     return timed(ours if side == "ours" else plain)
 
@@ -206,9 +206,9 @@ def dpo(given: argparse.Namespace, side: str) -> tuple[int, float]:
         for turn in [i % TURNS]
     ]
     tokens = sum(
-        len(Chat(tokenizer).sequences([*row["prompt"], *row[one]])[0].token_ids)
+        len(Chat(tokenizer).sequences([*row["prompt"], *row[pair_side]])[0].token_ids)
         for row in rows
-        for one in ("chosen", "rejected")
+        for pair_side in ("chosen", "rejected")
     )
     with tempfile.TemporaryDirectory() as folder:
         shared = {"beta": 0.1, "loss_type": ["sigmoid_norm", "sft"], "loss_weights": [1.0, 1.0], "max_length": None}

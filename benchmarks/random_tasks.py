@@ -24,7 +24,7 @@ import sandboxes
 from colbench_gym.scoring.unit_tests import PASSED, UnitTests
 from colbench_gym.tasks import Task, load_tasks
 from colbench_gym.tasks.dial import MOST_RELEVANT, MOST_TOPICS, Dial, parse_dial
-from colbench_gym.tasks.embedded import SPLITS, domains, families, family_of, make_task, reference_knowing
+from colbench_gym.tasks.embedded import SPLITS, families, family_of, make_task, reference_knowing
 from colbench_gym.tasks.families.family import Family
 
 #: Families per draw, and tasks per family. The dial of a draw costs about 0.1 s, independently of these numbers.
@@ -67,10 +67,10 @@ def random_dial(rng: random.Random) -> Dial:
 def random_families(rng: random.Random, dial: Dial, findings: Findings) -> list[Family]:
     """Some families of a random split or domain; none if it has none at the dial, which the error for the source must say."""
     split = rng.choice(list(SPLITS))
-    domain = rng.choice(["", *domains(split)])
-    found = families(split, dial, domains(split)[domain] if domain else ())
-    if found:
-        return rng.sample(found, min(FAMILIES_A_DRAW, len(found)))
+    domain = rng.choice(["", *SPLITS[split]])
+    possible = families(split, dial, (domain,) if domain else ())
+    if possible:
+        return rng.sample(possible, min(FAMILIES_A_DRAW, len(possible)))
     name = f"embedded:{split}{'/' * bool(domain)}{domain}?{dial.query}"
     findings.refused.add(name)
     try:
@@ -106,7 +106,9 @@ def check(task: Task, dial: Dial, findings: Findings) -> None:
         findings.failures.append(f"{task.id} is not what an agent writes that heard all wishes")
     for topic, index in zip(family.topics, choice, strict=True):
         if index:
-            other = tuple(0 if own is topic else option for own, option in zip(family.topics, choice, strict=True))
+            other = tuple(
+                0 if family_topic is topic else option for family_topic, option in zip(family.topics, choice, strict=True)
+            )
             if family.values(other) == expected:
                 findings.failures.append(f"{task.id} is solved without the wish on {topic.name!r}")
             findings.left_out += 1
@@ -167,16 +169,16 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     start = time.perf_counter()
-    found = find(given.tasks, given.sandboxed, given.seed)
+    findings = find(given.tasks, given.sandboxed, given.seed)
     print(
-        f"{found.tasks} tasks at {len(found.dials)} dials; {found.left_out} answers that miss a wish; {len(found.sample)} graded in the sandbox"
+        f"{findings.tasks} tasks at {len(findings.dials)} dials; {findings.left_out} answers that miss a wish; {len(findings.sample)} graded in the sandbox"
     )
-    print(f"{len(found.refused)} sources without a family at their dial, all refused")
-    print(f"{len(found.barren)} families without a task at a dial" + "".join(f"\n  {line}" for line in found.barren[:20]))
-    print(f"slowest search: {found.slowest[0]:.1f} s, {found.slowest[1]}")
-    print(f"{len(found.failures)} failures" + "".join(f"\n  {line}" for line in found.failures[:50]))
+    print(f"{len(findings.refused)} sources without a family at their dial, all refused")
+    print(f"{len(findings.barren)} families without a task at a dial" + "".join(f"\n  {line}" for line in findings.barren[:20]))
+    print(f"slowest search: {findings.slowest[0]:.1f} s, {findings.slowest[1]}")
+    print(f"{len(findings.failures)} failures" + "".join(f"\n  {line}" for line in findings.failures[:50]))
     print(f"{time.perf_counter() - start:.0f} s")
-    return 1 if found.failures else 0
+    return 1 if findings.failures else 0
 
 
 if __name__ == "__main__":

@@ -17,10 +17,11 @@ from typing import Any
 import torch
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.files import read_rows
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.files import read_rows
-from sweetrl_agent.models.loading import load_model, load_policy, load_tokenizer
+from sweetrl_agent.models.loading import load_model, load_policy, load_tokenizer, speaker_of
+from sweetrl_agent.policies.utterances import Speaker
 from sweetrl_agent.trainers.preflight import check_server
 
 Found = dict[str, Any]
@@ -93,7 +94,7 @@ def said(folder: Path) -> list[Any]:
     return [row["dialogue_history"] for row in read_rows(folder / "evaluation.jsonl")]
 
 
-def compared(one: Path, other: Path) -> Found:
+def compared(first: Path, second: Path) -> Found:
     """Which files of two runs are the same, bytes for bytes but for the name of the folder."""
     contents = [
         {
@@ -101,7 +102,7 @@ def compared(one: Path, other: Path) -> Found:
             for path in sorted(folder.rglob("*"))
             if path.is_file() and path.name not in TIMED
         }
-        for folder in (one, other)
+        for folder in (first, second)
     ]
     every = sorted({*contents[0], *contents[1]})
     differing = [name for name in every if contents[0].get(name) != contents[1].get(name)]
@@ -112,8 +113,8 @@ def wait_for(moment: str, folder: Path, job: subprocess.Popen[bytes]) -> str:
     """Wait until a path that fits `moment` stands in the folder of a job."""
     limit = time.monotonic() + LIMIT_S
     while time.monotonic() < limit and job.poll() is None:
-        if found := sorted(folder.glob(moment)):
-            return str(found[0].relative_to(folder))
+        if paths := sorted(folder.glob(moment)):
+            return str(paths[0].relative_to(folder))
         time.sleep(0.05)
     return f"never: {moment} (exit status {job.poll()})"
 
@@ -124,13 +125,13 @@ def wait_for(moment: str, folder: Path, job: subprocess.Popen[bytes]) -> str:
 @torch.inference_mode()
 def differences(utterances: Sequence[Utterance], prompts: Sequence[list[int]], model: Any, temperature: float) -> Found:
     """How far an engine's log-probabilities are from those of `transformers` on the same tokens, in nats."""
-    found: list[float] = []
-    for said, prompt in zip(utterances, prompts, strict=True):
-        ids = torch.tensor([prompt + said.token_ids])
+    absolute: list[float] = []
+    for utterance, prompt in zip(utterances, prompts, strict=True):
+        ids = torch.tensor([prompt + utterance.token_ids])
         logits = model(ids).logits[0, len(prompt) - 1 : -1].float() / temperature
-        expected = torch.log_softmax(logits, -1).gather(1, torch.tensor(said.token_ids)[:, None])[:, 0]
-        found += (torch.tensor(said.log_probs) - expected).abs().tolist()
-    return {"tokens": len(found), "max": round(max(found), 6), "mean": round(statistics.mean(found), 7)}
+        expected = torch.log_softmax(logits, -1).gather(1, torch.tensor(utterance.token_ids)[:, None])[:, 0]
+        absolute += (torch.tensor(utterance.log_probs) - expected).abs().tolist()
+    return {"tokens": len(absolute), "max": round(max(absolute), 6), "mean": round(statistics.mean(absolute), 7)}
 
 
 def agreement(url: str, model: Path, dtype: str, temperature: float) -> Found:
@@ -140,7 +141,7 @@ def agreement(url: str, model: Path, dtype: str, temperature: float) -> Found:
     )
     policy: Any = load_policy(str(model), str(model), arguments)
     utterances = policy.generate(DIALOGUES, range(len(DIALOGUES)))
-    prompts = [policy.chat.prompt(list(dialogue)) for dialogue in DIALOGUES]
+    prompts = [policy.speaker.prompt(list(dialogue)) for dialogue in DIALOGUES]
     return differences(utterances, prompts, load_model(str(model), str(model), arguments, is_trained=False).eval(), temperature)
 
 
@@ -179,7 +180,8 @@ def speeds(policies: dict[str, Any], dialogues: Sequence[Any], rounds: int) -> F
         for name, policy in policies.items():
             begin = time.monotonic()
             tokens = sum(
-                len(said.token_ids) for said in policy.generate(dialogues, [number * 1000 + i for i in range(len(dialogues))])
+                len(utterance.token_ids)
+                for utterance in policy.generate(dialogues, [number * 1000 + i for i in range(len(dialogues))])
             )
             if number:
                 rates[name].append(tokens / (time.monotonic() - begin))
@@ -250,7 +252,7 @@ def _speed(model: str, url: str) -> Found:
     policies = {
         "ours": load_policy(model, model, usual),
         "vLLM's server": load_policy(model, model, replace(usual, engine="server")),
-        "vLLM in process": VLLMPolicy(model, model, 48, 1.0, dtype="float32", **SMALL),
+        "vLLM in process": VLLMPolicy(model, model, speaker_of(load_tokenizer(model, usual), usual), dtype="float32", **SMALL),
     }
     return speeds(policies, DIALOGUES, 3)
 
@@ -261,14 +263,15 @@ def _engine(model: str, folder: str) -> Found:
 
     from sweetrl_agent.policies.vllm import VLLMPolicy
 
-    arguments, found = ModelArguments(model=model, dtype="float32"), {}
+    arguments, results = ModelArguments(model=model, dtype="float32"), {}
     loaded, other = load_model(model, model, arguments).eval(), str(Path(folder) / "other")
-    policy = VLLMPolicy(model, model, 24, 0.7, dtype="float32", **SMALL)
-    found["all weights"] = _agreement(policy, loaded)
+    speaker = Speaker(load_tokenizer(model, arguments), 24, 0.7)
+    policy = VLLMPolicy(model, model, speaker, dtype="float32", **SMALL)
+    results["all weights"] = _agreement(policy, loaded)
     _move(loaded)
     loaded.save_pretrained(other)
     policy.load_weights(other)
-    found["all weights, renewed"] = _agreement(policy, loaded)
+    results["all weights, renewed"] = _agreement(policy, loaded)
     del policy
     adapted = get_peft_model(loaded, LoraConfig(r=12, target_modules="all-linear")).eval()
     for number in (1, 2):
@@ -276,15 +279,15 @@ def _engine(model: str, folder: str) -> Found:
         adapted.save_pretrained(str(Path(folder) / f"adapter_{number}"))
         if number == 1:
             load_tokenizer(model, arguments).save_pretrained(other)
-            policy = VLLMPolicy(str(Path(folder) / "adapter_1"), other, 24, 0.7, dtype="float32", **SMALL)
+            policy = VLLMPolicy(str(Path(folder) / "adapter_1"), other, speaker, dtype="float32", **SMALL)
         else:
             policy.load_weights(str(Path(folder) / "adapter_2"))
-        found[f"adapter {number}, rank 12"] = _agreement(policy, adapted)
-    return found
+        results[f"adapter {number}, rank 12"] = _agreement(policy, adapted)
+    return results
 
 
 def _agreement(policy: Any, model: Any) -> Found:
-    prompts = [policy.chat.prompt(list(dialogue)) for dialogue in DIALOGUES]
+    prompts = [policy.speaker.prompt(list(dialogue)) for dialogue in DIALOGUES]
     return differences(policy.generate(DIALOGUES, range(len(DIALOGUES))), prompts, model, 0.7)
 
 

@@ -40,10 +40,10 @@ VLLM_SETTINGS = {
 TASKS = ["--tasks", "embedded:train[:40]", "--test_tasks", "embedded:test[:6]", "--unseen_tasks", "", "--sandbox", "embedded"]
 #: The initial policy has learnt without a system prompt.
 ADAPTERS = ["--system_prompt", "", "--lora", "true", "--lora_r", "8", "--sft_dialogues", "0", "--dtype", "float32", "--threads", "1"]  # fmt: skip
-GRPO = ["--algorithm", "grpo", "--grpo_iterations", "3", "--grpo_tasks", "8", "--grpo_group", "6", "--eval_tasks", "6"]
+GRPO = ["--algorithm", "grpo", "--grpo.iterations", "3", "--grpo.tasks", "8", "--grpo.group", "6", "--eval_tasks", "6"]
 SWEET = [
-    "--num_tasks", "16", "--trajectories_per_task", "3", "--num_states", "16", "--num_candidates", "4", "--eval_tasks", "6",
-    "--hint_turns", "0", "--shown_dialogues", "2", "--min_best", "0.1", "--critic_batch", "2", "--critic_micro_batch", "2", "--actor_batch", "2", "--actor_micro_batch", "2",
+    "--num_tasks", "16", "--trajectories_per_task", "3", "--sweet.num_states", "16", "--sweet.num_candidates", "4", "--eval_tasks", "6",
+    "--hint_turns", "0", "--shown_dialogues", "2", "--min_best", "0.1", "--sweet.critic_batch", "2", "--sweet.critic_micro_batch", "2", "--sweet.actor_batch", "2", "--sweet.actor_micro_batch", "2",
 ]  # fmt: skip
 
 
@@ -71,12 +71,12 @@ def evaluations(lab: Lab, url: str, name: str, model: Path, settings: Sequence[s
         "openai:MODEL@URL": [f"agent=openai:{name}@{url}"],
         "--engine server": [f"agent={model}", "--engine", "server", "--server_urls", url],
     }
-    found, folders = {}, []
+    results, folders = {}, []
     for way, policy in ways.items():
         folders.append(Path(tempfile.mkdtemp(dir=lab.folder)))
-        found[way] = lab.user("evaluate", *policy, *few, "--output", str(folders[-1])) | checks.episodes(folders[-1])
-    one, other = map(checks.said, folders)
-    return found | {"equal dialogues": sum(a == b for a, b in zip(one, other, strict=True))}
+        results[way] = lab.user("evaluate", *policy, *few, "--output", str(folders[-1])) | checks.episodes(folders[-1])
+    first, second = map(checks.said, folders)
+    return results | {"equal dialogues": sum(a == b for a, b in zip(first, second, strict=True))}
 
 
 def vllm_evaluate(lab: Lab) -> Found:
@@ -104,24 +104,24 @@ def training(url: str, output: Path, *algorithm: str) -> list[str]:
 
 def vllm_grpo(lab: Lab) -> Found:
     """GRPO; the same with `kill -9` of the training, and of the server, after an iteration, and resumed."""
-    port, found = free_port(), {}
+    port, results = free_port(), {}
     whole, cut, unserved = (lab.folder / name for name in ("grpo", "grpo_killed", "grpo_unserved"))
     with vllm(lab, INITIAL, *TRAINABLE, port=port) as server:
-        found["undisturbed"] = lab.user("train", *training(server.url, whole, *GRPO)) | checks.training(whole)
-        found["adapters left"] = len(checks.names(server.url)) - 1
+        results["undisturbed"] = lab.user("train", *training(server.url, whole, *GRPO)) | checks.training(whole)
+        results["adapters left"] = len(checks.names(server.url)) - 1
         words = training(server.url, cut, *GRPO)
         job = lab.start([sys.executable, "-m", "sweetrl_agent.train", *words])
-        found["training killed at"] = checks.wait_for("grpo/checkpoint.pt", cut, job)
+        results["training killed at"] = checks.wait_for("grpo/checkpoint.pt", cut, job)
         end(job, signal.SIGKILL)
-        found["training resumed"] = lab.user("train", *words) | checks.compared(whole, cut)
+        results["training resumed"] = lab.user("train", *words) | checks.compared(whole, cut)
         words = training(server.url, unserved, *GRPO)
         job = lab.start([sys.executable, "-m", "sweetrl_agent.train", *words])
-        found["server killed at"] = checks.wait_for("grpo/checkpoint.pt", unserved, job)
+        results["server killed at"] = checks.wait_for("grpo/checkpoint.pt", unserved, job)
         server.end(signal.SIGKILL)
-        found["exit without server"] = job.wait(LIMIT_S)
+        results["exit without server"] = job.wait(LIMIT_S)
     with vllm(lab, INITIAL, *TRAINABLE, port=port):
-        found["server resumed"] = lab.user("train", *words) | checks.compared(whole, unserved)
-    return found
+        results["server resumed"] = lab.user("train", *words) | checks.compared(whole, unserved)
+    return results
 
 
 def vllm_sweet(lab: Lab) -> Found:
@@ -134,33 +134,37 @@ def vllm_sweet(lab: Lab) -> Found:
 
 def vllm_agreement(lab: Lab) -> Found:
     """Log-probabilities beside those of `transformers` on the same tokens, by dtype and temperature."""
-    found = {}
+    results = {}
     for dtype in ("float32", "bfloat16"):
         with vllm(lab, lab.given.model, "--dtype", dtype, "--logprobs-mode", "processed_logprobs") as server:
             for temperature in (1.0, 0.7):
-                found[f"{dtype}, temperature {temperature}"] = checks.agreement(server.url, lab.given.model, dtype, temperature)
-    return found
+                results[f"{dtype}, temperature {temperature}"] = checks.agreement(
+                    server.url, lab.given.model, dtype, temperature
+                )
+    return results
 
 
 def vllm_in_process(lab: Lab) -> Found:
     """`--engine vllm`: an evaluation, and GRPO with adapters, in vLLM's environment with the other packages of this project."""
-    python, found, folder = lab.given.vllm, {}, lab.folder / "in_process"
+    python, results, folder = lab.given.vllm, {}, lab.folder / "in_process"
     words = [f"agent={INITIAL}", "--engine", "vllm", *TALK, "--sandbox", "embedded", "--system_prompt", ""]
     words += ["--dtype", "float32", "--output", str(folder)]
-    found["evaluate"] = lab.user("evaluate", *words, python=python, **VLLM_SETTINGS) | checks.episodes(folder)
+    results["evaluate"] = lab.user("evaluate", *words, python=python, **VLLM_SETTINGS) | checks.episodes(folder)
     output = lab.folder / "in_process_grpo"
     words = ["--engine", "vllm", "--model", str(INITIAL), "--output", str(output), *ADAPTERS, *TASKS, *GRPO]
-    found["grpo with adapters"] = lab.user("train", *words, python=python, **VLLM_SETTINGS) | checks.training(output)
-    return found
+    results["grpo with adapters"] = lab.user("train", *words, python=python, **VLLM_SETTINGS) | checks.training(output)
+    return results
 
 
 def vllm_thinking(lab: Lab) -> Found:
     """A model whose template opens a thought, with and without the server's reasoning parser."""
-    model, found = checks.thinking_model(INITIAL, lab.folder / "thinking"), {}
+    model, results = checks.thinking_model(INITIAL, lab.folder / "thinking"), {}
     for what, words in {"without a parser": [], "with a parser": ["--reasoning-parser", "deepseek_r1"]}.items():
         with vllm(lab, model, "--dtype", "float32", *words) as server:
-            found[what] = evaluations(lab, server.url, str(model), model) | {"training": checks.refusal_of_training(server.url)}
-    return found
+            results[what] = evaluations(lab, server.url, str(model), model) | {
+                "training": checks.refusal_of_training(server.url)
+            }
+    return results
 
 
 def vllm_engine(lab: Lab) -> Found:
@@ -237,9 +241,9 @@ def versions(python: str) -> dict[str, str]:
     return dict(json.loads(subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout))
 
 
-def without_paths(found: Any, paths: dict[str, str]) -> Any:
+def without_paths(figures: Any, paths: dict[str, str]) -> Any:
     """The figures without paths of this machine."""
-    text = json.dumps(found)
+    text = json.dumps(figures)
     for path in sorted(paths, key=len, reverse=True):
         text = text.replace(path, paths[path])
     return json.loads(text)
@@ -254,13 +258,13 @@ def run(lab: Lab, name: str) -> bool:
     lab.say(f"part {name}")
     begin = time.monotonic()
     try:
-        found = part(lab)
+        figures = part(lab)
     except Exception as error:  # of any type; the other parts can run
         lab.say(f"{name} failed: {error!r}")
         return False
-    found |= {"seconds": round(time.monotonic() - begin), "date": datetime.now(UTC).date().isoformat()}
-    found |= {"versions": {"server": versions(python), "here": versions(sys.executable)}}
-    found |= {"machine": f"{platform.machine()}, {os.cpu_count()} cores, no GPU"}
+    figures |= {"seconds": round(time.monotonic() - begin), "date": datetime.now(UTC).date().isoformat()}
+    figures |= {"versions": {"server": versions(python), "here": versions(sys.executable)}}
+    figures |= {"machine": f"{platform.machine()}, {os.cpu_count()} cores, no GPU"}
     paths = {
         str(lab.folder): "FOLDER",
         str(lab.given.model): "MODEL",
@@ -270,7 +274,7 @@ def run(lab: Lab, name: str) -> bool:
     }
     output = lab.given.output
     results = json.loads(output.read_text()) if output.exists() else {}
-    results[name] = without_paths(found, paths)
+    results[name] = without_paths(figures, paths)
     output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     lab.say(json.dumps(results[name]))
     return True

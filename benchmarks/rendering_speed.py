@@ -122,9 +122,11 @@ def main() -> None:
             rates["ours, seen before"].append(len(pages) / again)
     base = statistics.median(rates["selenium"])
     print(f"{len(pages)} pages, {given.repeats} repeats, {given.workers} workers, {platform.system()} {platform.machine()}")
-    for name, found in rates.items():
-        median = statistics.median(found)
-        print(f"{name:20} {median:10.1f} pages/s ({min(found):.1f} to {max(found):.1f})  {median / base:8.2f} of selenium")
+    for name, per_second in rates.items():
+        median = statistics.median(per_second)
+        print(
+            f"{name:20} {median:10.1f} pages/s ({min(per_second):.1f} to {max(per_second):.1f})  {median / base:8.2f} of selenium"
+        )
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import os
 import shutil
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -24,62 +25,72 @@ from typing import Any
 import numpy as np
 
 _CREDIT: dict[str, list[Any]] = {
-    "critic_learning_rate": [1e-4, 3e-4],
-    "critic_epochs": [1, 2, 4],
-    "pair_quantile": [0.2, 0.5],
-    "actor_learning_rate": [1e-4, 2e-4, 4e-4],
-    "actor_epochs": [1, 2, 4, 8],
-    "actor_beta": [0.1, 1.0],
-    "actor_nll": [0.3, 1.0],
+    "sweet.critic_learning_rate": [1e-4, 3e-4],
+    "sweet.critic_epochs": [1, 2, 4],
+    "sweet.pair_quantile": [0.2, 0.5],
+    "sweet.actor_learning_rate": [1e-4, 2e-4, 4e-4],
+    "sweet.actor_epochs": [1, 2, 4, 8],
+    "sweet.actor_beta": [0.1, 1.0],
+    "sweet.actor_nll": [0.3, 1.0],
 }
+#: Learning rates of algorithms that play their own dialogues, which are searched with one more setting each.
+_RATES = [1e-4, 3e-4, 1e-3]
 SPACES: dict[str, dict[str, list[Any]]] = {
     "rft": {
-        "rft_learning_rate": [3e-4, 1e-3, 2e-3],
-        "rft_epochs": [1, 2, 4, 6, 9],
-        "rft_batch": [8, 32],
+        "rft.learning_rate": [3e-4, 1e-3, 2e-3],
+        "rft.epochs": [1, 2, 4, 6, 9],
+        "rft.batch": [8, 32],
     },
     "mtdpo": {
-        "mtdpo_learning_rate": [1e-4, 3e-4, 1e-3],
-        "mtdpo_epochs": [1, 2, 4, 8, 16],
-        "mtdpo_nll": [0.1, 0.3, 1.0],
-        "mtdpo_beta": [0.1, 1.0],
+        "mtdpo.learning_rate": [1e-4, 3e-4, 1e-3],
+        "mtdpo.epochs": [1, 2, 4, 8, 16],
+        "mtdpo.nll": [0.1, 0.3, 1.0],
+        "mtdpo.beta": [0.1, 1.0],
     },
     "no_hidden": _CREDIT,
-    "sweet": {**_CREDIT, "reference_hidden": [False, True]},
-}
+    "sweet": {**_CREDIT, "sweet.reference_hidden": [False, True]},
+    "sweet_online": {"sweet_online.actor_learning_rate": [1e-4, 2e-4, 4e-4], "sweet_online.rounds": [2, 3]},
+    "archer": {"archer.learning_rate": _RATES, "archer.critic_rate": [3e-4, 1e-3, 3e-3]},
+    **{
+        name: {f"{name}.learning_rate": _RATES, f"{name}.{setting}": values}
+        for name, setting, values in (
+            ("reinforce", "epochs", [1, 2]), ("grpo", "epochs", [1, 2, 4]), ("turn_ppo", "lam", [0.0, 0.9, 1.0]),
+            ("token_ppo", "epochs", [2, 4]), ("vineppo", "epochs", [1, 2, 4]), ("infopo", "gain_weight", [0.1, 0.3, 1.0]),
+            ("igpo", "gain_weight", [0.3, 1.0, 3.0]), ("gigpo", "weight", [0.3, 1.0, 3.0]),
+        )
+    },
+}  # fmt: skip
 #: Amounts that all algorithms share in a comparison.
-SHARED = {"num_tasks": 150, "num_states": 1600, "pairs_per_turn": 2}
+SHARED = {"num_tasks": 150, "sweet.num_states": 1600, "sweet.pairs_per_turn": 2}
 HELD_OUT = ["--tasks", "embedded:train[:1800]", "--test_tasks", "embedded:train[1800:]", "--unseen_tasks", ""]
 
 
 def trials(algorithm: str, count: int) -> list[dict[str, Any]]:
-    """Settings to try: the defaults, then distinct draws from the algorithm's space."""
-    rng = np.random.default_rng(0)
-    drawn: list[dict[str, Any]] = [{}]
-    while len(drawn) < count:
-        settings = {name: values[int(rng.integers(len(values)))] for name, values in SPACES[algorithm].items()}
-        if settings not in drawn:
-            drawn.append(settings)
-    return drawn
+    """Settings to try: the defaults, then distinct draws from the rest of the algorithm's space; fewer than `count` where it has no more."""
+    defaults, space = complete(algorithm, {}), SPACES[algorithm]
+    others = [settings for values in product(*space.values()) if (settings := dict(zip(space, values, strict=True))) != defaults]
+    return [{}, *(others[i] for i in np.random.default_rng(0).permutation(len(others))[: count - 1])]
 
 
 def neighbours(algorithm: str, settings: dict[str, Any]) -> list[dict[str, Any]]:
     """The settings with one of them moved by one place in its list, in the order of `SPACES`."""
-    found = []
+    near = []
     for name, values in SPACES[algorithm].items():
         place = values.index(settings.get(name, default_of(name)))
-        found += [{**settings, name: values[i]} for i in (place - 1, place + 1) if 0 <= i < len(values)]
-    return found
+        near += [{**settings, name: values[i]} for i in (place - 1, place + 1) if 0 <= i < len(values)]
+    return near
 
 
 def next_steps(algorithm: str, rows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
     """Untried neighbours of the best settings so far at random, then of the next best."""
-    own = sorted((row for row in rows if row["algorithm"] == algorithm), key=lambda row: -row["success"])
-    tried = [complete(algorithm, row["settings"]) for row in own]
+    best_first = sorted((row for row in rows if row["algorithm"] == algorithm), key=lambda row: -row["success"])
+    tried = [complete(algorithm, row["settings"]) for row in best_first]
     chosen: list[dict[str, Any]] = []
-    for best in own:
+    for best in best_first:
         near = neighbours(algorithm, complete(algorithm, best["settings"]))
-        chosen += [near[i] for i in np.random.default_rng(len(own)).permutation(len(near)) if near[i] not in (*tried, *chosen)]
+        chosen += [
+            near[i] for i in np.random.default_rng(len(best_first)).permutation(len(near)) if near[i] not in (*tried, *chosen)
+        ]
         if len(chosen) >= count:
             break
     return chosen[:count]
@@ -92,9 +103,11 @@ def complete(algorithm: str, settings: dict[str, Any]) -> dict[str, Any]:
 
 def default_of(name: str) -> Any:
     """Default of a setting in `config.py`."""
-    from sweetrl_agent.config.job import Config
+    from sweetrl_agent.algorithms.settings import make_config
 
-    return Config().settings()[name]
+    section, dot, setting = name.partition(".")
+    settings = make_config(algorithms=[section] if dot else None).settings()
+    return settings[section][setting] if dot else settings[name]
 
 
 def arguments(output: Path, seed: int, settings: dict[str, Any]) -> list[str]:
@@ -108,12 +121,13 @@ def run_trial(output: Path, seed: int, algorithm: str, settings: dict[str, Any],
     file = log.open("a")
     os.dup2(file.fileno(), 1)
     os.dup2(file.fileno(), 2)
-    from sweetrl_agent import compare
+    from colbench_gym.evaluation.summary import summarize
+    from colbench_gym.files import read_rows
     from sweetrl_agent.config.command_line import prepare_process
-    from sweetrl_agent.data.files import read_rows
-    from sweetrl_agent.data.run import Run
-    from sweetrl_agent.evaluation import steps
-    from sweetrl_agent.evaluation.evaluate import summarize
+    from sweetrl_agent.evaluation.comparison_job import parse
+    from sweetrl_agent.evaluation.steps import algorithm_steps
+    from sweetrl_agent.trainers.run import Run
+    from sweetrl_agent.trainers.stage_runner import run_stages
 
     prepare_process()
     import torch
@@ -125,16 +139,16 @@ def run_trial(output: Path, seed: int, algorithm: str, settings: dict[str, Any],
         for name in ("trajectories.jsonl", "outcome_pairs.jsonl", "pairs_summary.json", "candidates.jsonl", "stages.json"):
             shutil.copy(output / "shared" / name, folder / name)
         os.symlink("../shared/initial", folder / "initial")
-    _, config = compare.parse(arguments(folder, seed, settings))
+    _, config = parse([*arguments(folder, seed, settings), "--algorithms", "initial", algorithm])
     run = Run(config)
-    steps.run_steps(run, steps.algorithm_steps([algorithm]))
+    run_stages(run, algorithm_steps([config.algorithms[algorithm]]))
     score = summarize([row for row in read_rows(run.path("evaluation.jsonl")) if row["agent"] == algorithm])
-    own = ("success", "tests_passed", "turns", "answered", "n")
+    metrics = ("success", "tests_passed", "turns", "answered", "n")
     return {
         "algorithm": algorithm,
         "shared": SHARED,
         "settings": settings,
-        **{name: score[name] for name in own},
+        **{name: score[name] for name in metrics},
         "ci95": score["ci95"]["success"],
     }
 
@@ -149,20 +163,15 @@ def main() -> None:
     parser.add_argument("--algorithms", nargs="+", default=list(SPACES), choices=list(SPACES))
     parser.add_argument("--output", type=Path, required=True)
     given = parser.parse_args()
-    from sweetrl_agent import compare
-    from sweetrl_agent.algorithms import sweet
-    from sweetrl_agent.data.run import Run
-    from sweetrl_agent.evaluation import steps
+    from sweetrl_agent.evaluation.comparison_job import parse
+    from sweetrl_agent.evaluation.steps import algorithm_steps
+    from sweetrl_agent.trainers.run import Run
+    from sweetrl_agent.trainers.stage_runner import run_stages
 
-    _, config = compare.parse(arguments(given.output / "shared", given.seed, {}))
-    steps.run_steps(
-        Run(config),
-        [
-            *steps.algorithm_steps(["zero_shot"]),
-            *steps.algorithm_steps(["rft"])[:3],
-            ("candidates", sweet.sample_candidates),
-        ],
-    )
+    _, config = parse([*arguments(given.output / "shared", given.seed, {}), "--algorithms", "initial", "rft", "sweet"])
+    shared = ("sft", "evaluate initial", "collect", "pairs", "candidates")
+    steps = algorithm_steps(config.algorithms.values())
+    run_stages(Run(config), {name: steps[name] for name in shared})
     path = given.output / "search.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     rows = [row for row in rows if row["shared"] == SHARED]

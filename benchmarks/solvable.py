@@ -30,15 +30,16 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import sandboxes
 from colbench_gym.agents.prompts import PROMPTS
+from colbench_gym.files import Row, append_rows, write_json
 from colbench_gym.scoring.answer import ANSWER_MARKER, parse_message
 from colbench_gym.scoring.intervals import mean_interval, wilson
 from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import Task, load_tasks
-from colbench_gym.tasks.embedded import SHAPES, SPLITS, family_of
+from colbench_gym.tasks.embedded import SPLITS, family_of
+from colbench_gym.tasks.families.composed import ComposedFamily
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.data.files import Row, append_rows, write_json
 from sweetrl_agent.data.padding import right_padded
 from sweetrl_agent.policies.slots import SlotCache, predict, read
 
@@ -54,7 +55,7 @@ BEGINS = f"{ANSWER_MARKER}\n```python\n"
 FENCE = "```"
 
 
-def told(task: Task) -> str:
+def with_wishes(task: Task) -> str:
     """The request with all special wishes."""
     return "\n".join(
         [task.description, "", "My wishes:", *(f"- {fact.sentence}" for fact in task.hidden.facts if fact.is_special)]
@@ -66,7 +67,7 @@ def draw(split: str, query: str, count: int, seed: int) -> list[Task]:
     columns: dict[str, dict[str, list[Task]]] = {}
     for task in load_tasks(f"embedded:{split}{query}"):
         family = family_of(task)[0]
-        domain = family.area if family.area in SHAPES else "written"
+        domain = family.area if isinstance(family, ComposedFamily) else "written"
         columns.setdefault(domain, {}).setdefault(f"{family.area} {family.name}", []).append(task)
     mixed = [_in_turn(families, random.Random(f"{seed} {domain}")) for domain, families in columns.items()]
     return list(islice((task for row in zip_longest(*mixed) for task in row if task is not None), count))
@@ -104,20 +105,20 @@ class Greedy:
         """The continuation of each prompt, up to the end of the code block."""
         cache = self._read(prompts)
         end = self.tokenizer.eos_token_id
-        said: list[list[int]] = [[] for _ in prompts]
+        written: list[list[int]] = [[] for _ in prompts]
         rows = list(range(len(prompts)))
         while rows:
-            last = [[(said[row] or prompts[row])[-1]] for row in rows]
-            start = [len(prompts[row]) - 1 + len(said[row]) for row in rows]
+            last = [[(written[row] or prompts[row])[-1]] for row in rows]
+            start = [len(prompts[row]) - 1 + len(written[row]) for row in rows]
             logits = predict(self.model, cache, *self._tensors(last, rows, start))
             for row, token in zip(rows, logits.argmax(dim=-1).tolist(), strict=True):
-                said[row].append(token)
+                written[row].append(token)
             rows = [
                 row
                 for row in rows
-                if said[row][-1] != end and len(said[row]) < self.max_new_tokens and FENCE not in self._text(said[row])
+                if written[row][-1] != end and len(written[row]) < self.max_new_tokens and FENCE not in self._text(written[row])
             ]
-        return [self._text(ids) for ids in said]
+        return [self._text(ids) for ids in written]
 
     def _read(self, prompts: Sequence[list[int]]) -> SlotCache:
         """A cache of all prompts without their last tokens. Their common prefix is computed once."""
@@ -146,14 +147,15 @@ class Greedy:
 def worked(task: Task) -> Messages:
     """A task and its reference as a dialogue, for a few-shot example."""
     answer = f"{BEGINS}{task.hidden.reference}\n{FENCE}"
-    return [{"role": "user", "content": told(task)}, {"role": "assistant", "content": answer}]
+    return [{"role": "user", "content": with_wishes(task)}, {"role": "assistant", "content": answer}]
 
 
 def answer_all(writer: Greedy, tasks: Sequence[Task], before: Messages, batch: int) -> list[str]:
     """The model's whole message to every task, after the messages of `before`."""
     response_prefix = writer.tokenizer(BEGINS, add_special_tokens=False)["input_ids"]
     prompts = [
-        Chat(writer.tokenizer).prompt([*before, {"role": "user", "content": told(task)}]) + response_prefix for task in tasks
+        Chat(writer.tokenizer).prompt([*before, {"role": "user", "content": with_wishes(task)}]) + response_prefix
+        for task in tasks
     ]
     texts: list[str] = []
     for first in range(0, len(tasks), batch):
@@ -171,7 +173,7 @@ def measured(split: str, tasks: Sequence[Task], texts: Sequence[str], tests: Uni
             "success": score.success,
             "tests_passed": score.tests_passed,
             "outcome": score.outcome,
-            "prompt": told(task),
+            "prompt": with_wishes(task),
             "answer": text,
             "reference": task.hidden.reference,
             "calls": [f"{call}: {verdict}" for call, verdict in zip(task.hidden.calls, score.calls, strict=True)],
@@ -180,7 +182,7 @@ def measured(split: str, tasks: Sequence[Task], texts: Sequence[str], tests: Uni
     ]
     domains = [family_of(task)[0].area for task in tasks]
     parts = {
-        domain: [float(score.success) for score, own in zip(scores, domains, strict=True) if own == domain]
+        domain: [float(score.success) for score, task_domain in zip(scores, domains, strict=True) if task_domain == domain]
         for domain in SPLITS[split]
     }
     successes = [float(score.success) for score in scores]

@@ -20,15 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from colbench_gym.dialogue import Dialogue, Message
+from colbench_gym.files import write_json
 from colbench_gym.scoring.intervals import wilson
-from colbench_gym.simulators.plain_answers import plain_answer
-from colbench_gym.simulators.scripted import BROAD_REPLIES, UNKNOWN_REPLIES, ScriptedHuman
+from colbench_gym.simulators.code_to_text.plain_answers import plain_answer
+from colbench_gym.simulators.facts.scripted_human import BROAD_REPLIES, UNKNOWN_REPLIES, ScriptedHuman
 from colbench_gym.tasks.dial import parse_dial
-from colbench_gym.tasks.embedded import SHAPES, make_task, written_families
+from colbench_gym.tasks.embedded import make_task
+from colbench_gym.tasks.families.composed import ComposedDomain
+from colbench_gym.tasks.families.domain import read_domain
 from colbench_gym.tasks.families.family import Family
-from colbench_gym.tasks.families.wordings import decoys
 from colbench_gym.tasks.task import Task
-from sweetrl_agent.data.files import write_json
 
 FOLDER = Path(__file__).parent / "questions"
 DIAL = parse_dial("topics=12&relevant=3&wishes=2&turns=6&points=2")
@@ -37,7 +38,7 @@ DIAL = parse_dial("topics=12&relevant=3&wishes=2&turns=6&points=2")
 def task_of(row: dict[str, Any]) -> Task:
     """The task of a row's questions, with the first wish of every relevant topic."""
     family = _family(row["domain"], row["function"])
-    known = {topic.name: topic for topic in (*decoys(row["domain"]), *family.topics)}
+    known = {topic.name: topic for topic in (*read_domain(row["domain"]).decoys, *family.topics)}
     listed = [known[name] if name in row["relevant"] else known[name].without_wishes() for name in row["topics"]]
     unlisted = [topic for name, topic in known.items() if name not in row["topics"]]
     defaults = {slot: code for topic in unlisted for slot, code in topic.options[0].code.items()}
@@ -45,14 +46,15 @@ def task_of(row: dict[str, Any]) -> Task:
     return make_task(family, tuple(int(len(topic.options) > 1) for topic in listed), DIAL)
 
 
-def _family(domain: str, function: str) -> Family:
-    if domain not in SHAPES:
-        return next(family for family in written_families(domain) if family.name == function)
-    shape = SHAPES[domain]
-    base = next(base for base in shape.bases if base.name == function)
-    topics = tuple(step.topic for step in shape.steps)
-    template = shape._template(base, [topic.name for topic in topics])
-    return Family(function, domain, base.request, base.signature, template, topics, base.calls, base.example)
+def _family(name: str, function: str) -> Family:
+    """The family of a function with all topics of its domain."""
+    domain = read_domain(name)
+    if not isinstance(domain, ComposedDomain):
+        return next(family for family in domain.whole if family.name == function)
+    base = next(base for base in domain.bases if base.name == function)
+    topics = tuple(step.topic for step in domain.steps)
+    template = domain.template(base, [topic.name for topic in topics])
+    return Family(function, name, base.request, base.signature, template, topics, base.calls, base.example)
 
 
 def asked(human: ScriptedHuman, task: Task, question: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +64,7 @@ def asked(human: ScriptedHuman, task: Task, question: dict[str, Any]) -> dict[st
     reply = human.reply(task, dialogue, seed=0)
     seconds = time.process_time() - start
     facts = {fact.topic: fact for fact in task.hidden.facts}
-    said = [fact.topic for fact in task.hidden.facts if fact.sentence in reply]
+    stated = [fact.topic for fact in task.hidden.facts if fact.sentence in reply]
     if question["topics"]:
         expected = [
             " ".join(facts[name].sentence for name in order) for order in (question["topics"], question["topics"][::-1])
@@ -73,8 +75,8 @@ def asked(human: ScriptedHuman, task: Task, question: dict[str, Any]) -> dict[st
         expected = list(UNKNOWN_REPLIES)
     else:
         expected = [plain_answer(task, question["kind"], question["question"])]
-    unasked = [name for name in said if name not in question["topics"] and facts[name].is_special]
-    return {"reply": reply, "right": reply in expected, "unasked": len(unasked), "said": said, "seconds": seconds}
+    unasked = [name for name in stated if name not in question["topics"] and facts[name].is_special]
+    return {"reply": reply, "right": reply in expected, "unasked": len(unasked), "said": stated, "seconds": seconds}
 
 
 def measured(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -143,28 +143,30 @@ def main() -> int:
         pair for task in load_tasks(given.tasks, "skip") for pair in (*answers_to(task, given.answers, rng), *dressed(task))
     ]
     print(f"Python {platform.python_version()}; {len(answers)} answers")
-    found = {
+    by_backend = {
         semantics: {backend: sandbox_verdicts(backend, semantics, answers) for backend in given.backends}
         for semantics in ("module", "released")
     }
     first = given.backends[0]
-    left_out = {task.id for (task, _), calls in zip(answers, found["module"][first], strict=True) if UNGRADABLE in calls}
+    left_out = {task.id for (task, _), calls in zip(answers, by_backend["module"][first], strict=True) if UNGRADABLE in calls}
     print(f"left out, for their reference cannot be graded: {', '.join(sorted(left_out)) or 'none'}")
     count = 0
-    for semantics, verdicts in found.items():
+    for semantics, verdicts in by_backend.items():
         print(f"{semantics}: {sum(set(calls) == {PASSED} for calls in verdicts[first])} answers pass all tests")
         for backend in given.backends[1:]:
             count += differences(f"{semantics}: {first}, {backend}", answers, verdicts[first], verdicts[backend], left_out)
     if sys.version_info < (3, 13):  # where the released grader scores everything 0
         theirs = released_verdicts(answers)
         count += differences(
-            "released: sandbox, released grader", answers, only_passed(found["released"][first]), theirs, left_out
+            "released: sandbox, released grader", answers, only_passed(by_backend["released"][first]), theirs, left_out
         )
     if given.save:
-        given.save.write_text(json.dumps({semantics: verdicts[first] for semantics, verdicts in found.items()}))
+        given.save.write_text(json.dumps({semantics: verdicts[first] for semantics, verdicts in by_backend.items()}))
     if given.compare:
         for semantics, theirs in json.loads(given.compare.read_text()).items():
-            count += differences(f"{semantics}: here, {given.compare.name}", answers, found[semantics][first], theirs, left_out)
+            count += differences(
+                f"{semantics}: here, {given.compare.name}", answers, by_backend[semantics][first], theirs, left_out
+            )
     return 1 if count else 0
 
 

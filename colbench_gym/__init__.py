@@ -27,14 +27,14 @@ register(
 
 #: Games of LMRL-Gym by the name in their id "LMRL-NAME-v0", and where they are.
 LMRL_GAMES = {
-    "Maze": "maze:make",
-    "TextNav": "text_nav:make",
-    "Wordle": "wordle:Wordle",
-    "Chess": "chess:Chess",
-    "Endgames": "chess:Endgames",
-    "TwentyQuestions": "twenty_questions:TwentyQuestions",
-    "GuessCity": "guess_city:GuessCity",
-    "CarDealer": "car_dealer:CarDealer",
+    "Maze": "maze.maze:make",
+    "TextNav": "text_nav.text_nav:make",
+    "Wordle": "wordle.wordle:Wordle",
+    "Chess": "chess.chess_game:Chess",
+    "Endgames": "chess.chess_game:Endgames",
+    "TwentyQuestions": "guessing.twenty_questions:TwentyQuestions",
+    "GuessCity": "guessing.guess_city:GuessCity",
+    "CarDealer": "car_dealer.car_dealer:CarDealer",
 }
 for _name, _where in LMRL_GAMES.items():
     register(id=f"LMRL-{_name}-v0", entry_point=f"colbench_gym.lmrl.{_where}")

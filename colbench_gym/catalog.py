@@ -1,4 +1,4 @@
-"""The environment ids: signature and documentation of every argument, task sources, simulated humans and sandboxes.
+"""The environment ids: signature and documentation of every argument, task sources, simulated humans and sandboxes, as Markdown.
 
 Everything is read from the registrations, the signatures and the docstrings. ``python -m colbench_gym`` prints it.
 """
@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-import textwrap
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, get_type_hints
 
@@ -19,50 +17,15 @@ import colbench_gym  # noqa: F401  (registers the environments)
 import sandboxes
 from colbench_gym.simulators import DESIGNERS, SIMULATORS
 from colbench_gym.tasks.dial import PRESETS
-from colbench_gym.tasks.embedded import SPLITS, domains
+from colbench_gym.tasks.embedded import SPLITS
 from sandboxes.named import load_named
 
 PREFIXES = ("ColBench-", "LMRL-")
 #: Simulated humans of an environment by its id.
 HUMANS: Mapping[str, Mapping[str, str]] = {"ColBench-Backend-v0": SIMULATORS, "ColBench-Frontend-v0": DESIGNERS}
-_BULLET = re.compile(r"^ *\* `(\w+)`: (.*?)(?=^ *\* `|\Z)", re.DOTALL | re.MULTILINE)
 _MODULES = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Z])")
-
-
-@dataclass(frozen=True)
-class Argument:
-    """An argument of an environment, or of a simulated human.
-
-    Attributes:
-        name: Its name.
-        type: Its type as it is declared.
-        default: Its default as source; "" for a required argument.
-        text: Its documentation in one line.
-    """
-
-    name: str
-    type: str
-    default: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Entry:
-    """An environment id.
-
-    Attributes:
-        id: The id, for `gym.make`.
-        summary: First sentence of its documentation.
-        arguments: Arguments of `gym.make` besides the id.
-        tasks: Names of embedded task sources -> number of tasks; empty for a game, whose tasks are seeds.
-        humans: Names of simulated humans -> their arguments; empty for a game.
-    """
-
-    id: str
-    summary: str
-    arguments: tuple[Argument, ...]
-    tasks: Mapping[str, int]
-    humans: Mapping[str, tuple[Argument, ...]]
+#: Arguments of simulated humans that the environment gives.
+_GIVEN = ("browser", "has_edits", "input", "output", "**settings")
 
 
 def ids() -> list[str]:
@@ -70,28 +33,22 @@ def ids() -> list[str]:
     return sorted(name for name in gym.registry if name.startswith(PREFIXES))
 
 
-def entry(name: str) -> Entry:
-    """The entry of an id; builds the embedded tasks to count them. A game of LMRL-Gym has neither named tasks nor simulated humans."""
+def entry(name: str) -> str:
+    """What there is to know of an id: summary, signature, arguments, embedded tasks and simulated humans, the latter two not for a game."""
     kind: Any = load_named("env", str(gym.spec(name).entry_point))
     manual = inspect.getdoc(kind if isinstance(kind, type) else get_type_hints(kind)["return"]) or ""
-    if name not in HUMANS:
-        return Entry(name, manual.splitlines()[0], _arguments(kind, manual), {}, {})
-    splits = _splits(name)
-    return Entry(
-        name,
-        manual.splitlines()[0],
-        _arguments(kind, manual),
-        {f"embedded:{split}": len(kind.load_tasks(f"embedded:{split}")) for split in splits},
-        {human: _arguments(load_named("simulator", where)) for human, where in HUMANS[name].items()},
-    )
+    arguments = manual.partition("## Arguments\n")[2].partition("\n## ")[0].strip()
+    lines = [f"## {name}", "", manual.splitlines()[0], "", "```text", _signature(name, kind), "```", "", arguments, ""]
+    if name in HUMANS:
+        splits = SPLITS if HUMANS[name] is SIMULATORS else import_module("colbench_gym.tasks.designs.embedded").SPLITS
+        lines += (f"* `embedded:{split}`: {len(kind.load_tasks(f'embedded:{split}')):,} tasks" for split in splits)
+        lines += ["", 'Simulated humans, by name or as a mapping with a "name" and arguments:', ""]
+        for human, where in HUMANS[name].items():
+            lines += [f"### {name.split('-')[1]}: {human}", "", _human(load_named("simulator", where)) or "No arguments.", ""]
+    return "\n".join(lines)
 
 
-def as_text(entries: list[Entry]) -> str:
-    """The entries as plain text."""
-    return "\n".join(line for one in entries for line in _text_lines(one))
-
-
-def as_markdown(entries: list[Entry]) -> str:
+def page(entries: Iterable[str]) -> str:
     """The page docs/environment_ids.md."""
     lines = [
         "# Environment ids",
@@ -101,93 +58,29 @@ def as_markdown(entries: list[Entry]) -> str:
         "`import colbench_gym` registers these ids; `python -m colbench_gym` prints the same in a terminal.",
         "",
     ]
-    return "\n".join([*lines, *(line for one in entries for line in _markdown_lines(one)), *_dial_lines(), *_sandbox_lines()])
+    return "\n".join([*lines, *entries, *_dial_lines(), *_sandbox_lines()])
 
 
-def _splits(name: str) -> tuple[str, ...]:
-    if HUMANS[name] is SIMULATORS:
-        return tuple(SPLITS)
-    return tuple(import_module("colbench_gym.tasks.designs.embedded").SPLITS)
+def _signature(name: str, kind: Any) -> str:
+    lines = [f"    {_shown(parameter)}," for parameter in inspect.signature(kind).parameters.values()]
+    return "\n".join([f"gym.make(\n    {name!r},", *lines, ")"])
 
 
-def _arguments(kind: Any, manual: str = "") -> tuple[Argument, ...]:
-    """Arguments of a class. Their text is from a list of `* name: text` or from Google's "Args:"."""
-    texts = {name: " ".join(text.split()) for name, text in _BULLET.findall(_section(manual))} or _google(kind)
-    return tuple(
-        Argument(
-            parameter.name,
-            _MODULES.sub("", str(parameter.annotation)).replace("OnError", "Literal['raise', 'skip']"),
-            "" if parameter.default is parameter.empty else repr(parameter.default),
-            texts.get(parameter.name, ""),
-        )
-        for parameter in inspect.signature(kind).parameters.values()
-        if parameter.kind is not parameter.VAR_KEYWORD and parameter.name not in ("browser", "has_edits", "input", "output")
-    )
+def _shown(parameter: inspect.Parameter) -> str:
+    """An argument with its type and default, as source."""
+    kind = _MODULES.sub("", str(parameter.annotation)).replace("OnError", "Literal['raise', 'skip']")
+    return f"{parameter.name}: {kind}" + ("" if parameter.default is parameter.empty else f" = {parameter.default!r}")
 
 
-def _section(manual: str) -> str:
-    return manual.partition("## Arguments")[2].partition("\n## ")[0]
-
-
-def _google(kind: Any) -> dict[str, str]:
-    part = re.split(r"^\w+:$", (inspect.getdoc(kind) or "").partition("Args:\n")[2], flags=re.MULTILINE)[0]
-    found = re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", part, re.DOTALL | re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in found}
-
-
-def _signature(one: Entry) -> str:
-    arguments = [f"    {argument.name}: {argument.type} = {argument.default}," for argument in one.arguments]
-    return "\n".join([f"gym.make(\n    {one.id!r},", *arguments, ")"])
-
-
-def _text_lines(one: Entry) -> Iterator[str]:
-    yield from (f"{one.id}: {one.summary}", "", _signature(one), "")
-    for argument in one.arguments:
-        yield from textwrap.wrap(f"{argument.name:16} {argument.text}", 110, initial_indent="  ", subsequent_indent=" " * 19)
-    if not one.tasks:
-        yield ""
-        return
-    yield from ("", "  tasks:")
-    yield from (f"    {name:18} {count:,} tasks" for name, count in one.tasks.items())
-    yield from ("", "  simulated humans:")
-    for name, arguments in one.humans.items():
-        yield f"    {name:18} {', '.join(argument.name for argument in arguments) or 'no arguments'}"
-    yield from ("", f"  sandboxes: {', '.join(sandboxes.NAMES)}", "")
-
-
-def _markdown_lines(one: Entry) -> Iterator[str]:
-    yield from (
-        f"## {one.id}",
-        "",
-        one.summary,
-        "",
-        "```text",
-        _signature(one),
-        "```",
-        "",
-    )
-    yield from _table(one.arguments)
-    if not one.tasks:
-        yield ""
-        return
-    yield from ("", "| tasks | number |", "|---|---|", *(f"| `{name}` | {count:,} |" for name, count in one.tasks.items()), "")
-    yield from ('Simulated humans, by name or as a mapping with a "name" and arguments:', "")
-    for name, arguments in one.humans.items():
-        if arguments:
-            yield from (f"### {one.id.split('-')[1]}: {name}", "", *_table(arguments), "")
-        else:
-            yield from (f"### {one.id.split('-')[1]}: {name}", "", "No arguments.", "")
-
-
-def _table(arguments: tuple[Argument, ...]) -> Iterator[str]:
-    yield from ("| argument | type | default | meaning |", "|---|---|---|---|")
-    for one in arguments:
-        default = f"`{one.default}`" if one.default else "required"
-        yield f"| `{one.name}` | {_cell(f'`{one.type}`')} | {default} | {_cell(one.text)} |"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+def _human(kind: type) -> str:
+    """The arguments of a simulated human with their defaults, as a list."""
+    documented = re.split(r"^\w+:$", (inspect.getdoc(kind) or "").partition("Args:\n")[2], flags=re.MULTILINE)[0]
+    parameters = inspect.signature(kind).parameters
+    lines = []
+    for argument, text in re.findall(r"^    ([\w*]+): (.*?)(?=^    [\w*]+: |\Z)", documented, re.DOTALL | re.MULTILINE):
+        if argument not in _GIVEN:
+            lines.append(f"* `{_shown(parameters[argument])}`: {' '.join(text.split())}")
+    return "\n".join(lines)
 
 
 def _dial_lines() -> Iterator[str]:
@@ -203,7 +96,7 @@ def _dial_lines() -> Iterator[str]:
         wishes = most if fewest == most else f"{fewest} to {most}"
         yield f"| `?preset={name}` | {dial.topics} | {dial.relevant} | {wishes} | {dial.turns} | {dial.points} |"
     yield from ("", "| split | domains, such as `embedded:train/figures` |", "|---|---|")
-    yield from (f"| `{split}` | {', '.join(f'`{name}`' for name in domains(split))} |" for split in SPLITS)
+    yield from (f"| `{split}` | {', '.join(f'`{name}`' for name in domains)} |" for split, domains in SPLITS.items())
     yield ""
 
 

@@ -200,15 +200,15 @@ def has_label(row: Mapping[str, Any], label: Mapping[str, Any]) -> bool:
 
 def _files_below(folder: Path) -> list[str]:
     """Files of a folder by relative name, sorted, without checkpoints, files that are being written, and hidden ones."""
-    found = []
+    names = []
     for path, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".") and name not in ("checkpoints", "__pycache__")]
-        found += [
+        names += [
             os.path.relpath(Path(path, name), folder)
             for name in files
             if not name.startswith(".") and not name.endswith(".part")
         ]
-    return sorted(found)
+    return sorted(names)
 
 
 def _module_files(module: str) -> list[Path]:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from sandboxes.errors import ColBenchError, SandboxError
 
-class ColBenchError(Exception):
-    """Base of everything that goes wrong outside the agent's control.
-
-    Attributes:
-        reason: What failed, in known words: neither hidden information nor the text of a server or a program, which the message may quote. It stands in the
-            row of a void episode.
-    """
-
-    reason = "something outside the agent's control failed"
-
-    def __init__(self, message: str = "", reason: str = "") -> None:
-        super().__init__(message)
-        self.reason = reason or self.reason
+__all__ = [
+    "AgentDownError",
+    "AgentError",
+    "ColBenchError",
+    "SandboxError",
+    "ScoringError",
+    "SimulatorError",
+    "TaskError",
+    "reason_of",
+]
 
 
 def reason_of(error: Exception | None) -> str:
@@ -31,12 +29,6 @@ class SimulatorError(ColBenchError):
     """The simulated human could not reply; the episode is void."""
 
     reason = "the simulated human could not reply"
-
-
-class SandboxError(ColBenchError):
-    """The sandbox could not run a program; the episode is void."""
-
-    reason = "the sandbox could not run a program"
 
 
 class ScoringError(ColBenchError):

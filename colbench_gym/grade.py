@@ -19,10 +19,9 @@ import argparse
 import contextlib
 import json
 import logging
-import os
 import sys
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -31,21 +30,22 @@ from typing import Any
 
 import sandboxes
 from colbench_gym.errors import ColBenchError, TaskError
+from colbench_gym.files import write_rows
 from colbench_gym.progress import Progress
 from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.scoring.details import OUTCOMES, AnswerDetails, iter_details, meaning
-from colbench_gym.scoring.intervals import Interval, mean_interval, wilson
+from colbench_gym.scoring.intervals import Interval, mean_interval, rate_interval
 from colbench_gym.scoring.unit_tests import PASSED, UNGRADABLE, WRONG, Score, UnitTests
 from colbench_gym.tasks.rows import OnError, RowError, answer_from_row, read_rows, task_from_row
 from colbench_gym.tasks.task import Task
 from sandboxes.cpus import usable_cpus
+from sandboxes.frames import SEMANTICS
 from sandboxes.logs import add_log_level, shown_logs
 from sandboxes.named import Spec, spec_of
-from sandboxes.programs import CommandParser, program_name, refuse
+from sandboxes.programs import program_name, refuse
 
 _log = logging.getLogger("colbench_gym.grade")  # `__name__` is "__main__" for a command
 MALFORMED = "malformed"
-SEMANTICS = {"module": "module", "reference": "released", "released": "released"}
 _ROWS_AT_ONCE = 256
 #: While the last programs of a batch run, idle runners already take programs of the next batch.
 _BATCHES_AT_ONCE = 2
@@ -146,10 +146,8 @@ class Summary:
         yield f"{n} rows of {num_tasks} tasks graded" + (f", {left_out} left out of the means" if left_out else "")
         if n:
             groups = self.tasks if num_tasks < n else None
-            rate = sum(self.successes) / n
-            success = mean_interval(self.successes, groups) if groups else wilson(rate, n)
             yield _rate("tests passed", sum(self.tests_passed) / n, mean_interval(self.tests_passed, groups), n)
-            yield _rate("success", rate, success, n)
+            yield _rate("success", sum(self.successes) / n, rate_interval(self.successes, self.tasks), n)
         yield f"outcomes: {self._outcomes()}"
         if self.reasons:
             yield f"{sum(map(len, self.reasons.values()))} rows have no verdict (rows are counted from 0):"
@@ -174,28 +172,18 @@ def _one_line(text: object) -> str:
     return "".join(c if " " <= c <= "~" else c.encode("unicode_escape").decode("ascii") for c in str(text))
 
 
-def _cannot_take_scores(out: Path, file: Path) -> str:
-    """Why scores cannot be written to a file; "" if they can.
-
-    Raises:
-        ValueError, OSError: If the system rejects the file name.
-    """
-    if not out.parent.is_dir():
-        return f"--out names a folder that does not exist: {str(out.parent)!r}"
-    if not out.name or out.is_dir():
-        return f"--out must name a file, got the folder {str(out)!r}"
-    if out.is_symlink() or (out.exists() and not out.is_file()):
-        return f"--out must name a file of its own, got a link or a device: {str(out)!r}"
-    with contextlib.suppress(FileNotFoundError):
-        _partial(out).lstat()  # raises for an invalid file name
+def _refuse_out(out: Path, file: Path) -> None:
+    """Refuse a file for the scores that is not a file of its own: it would be replaced."""
+    try:
+        if out.is_symlink() or (out.exists() and not out.is_file()):
+            refuse(_one_line(f"--out must name a file of its own, got a link, a folder or a device: {str(out)!r}"))
+        with contextlib.suppress(FileNotFoundError):
+            out.with_name(f"{out.name}.part").lstat()
+    except (ValueError, OSError) as error:  # a NUL, a name that is too long, a folder without read permission
+        reason = getattr(error, "strerror", None) or error
+        refuse(_one_line(f"--out names no file that can be written: {str(out)[:200]!r} ({reason})"))
     if out.exists() and file.exists() and out.samefile(file):
-        return f"--out would overwrite the trajectories in {str(file)!r}; name another file"
-    return ""
-
-
-def _partial(out: Path) -> Path:
-    """Temporary file that the scores are written to first. The next run removes the leftovers of a killed one."""
-    return out.with_name(f".{out.name}.partial")
+        refuse(_one_line(f"--out would overwrite the trajectories in {str(file)!r}; name another file"))
 
 
 def grade_file(path: Path, out: Path, unit_tests: UnitTests, on_error: OnError) -> Summary:
@@ -210,35 +198,16 @@ def grade_file(path: Path, out: Path, unit_tests: UnitTests, on_error: OnError) 
     if not total:
         raise TaskError(f"Expected rows of ColBench trajectories or tasks in {str(path)!r}, got an empty file.")
     summary, progress = Summary(), Progress(total, sys.stderr, "graded", "rows")
-    partial = _partial(out)
-    partial.unlink(missing_ok=True)  # it is not opened for writing: it may be a link
-    try:
-        with partial.open("x", encoding="utf-8") as lines:
-            for index, (task, score) in enumerate(grade(read_attempts(path, on_error), unit_tests)):
-                verdict = {"index": index, "tests_passed": score.tests_passed, "success": score.success}
-                lines.write(json.dumps({**verdict, "outcome": score.outcome, "calls": score.calls}) + "\n")
-                summary.add(index, task, score)
-                progress.show(index + 1)
-            lines.flush()
-            os.fsync(lines.fileno())
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for index, (task, score) in enumerate(grade(read_attempts(path, on_error), unit_tests)):
+            summary.add(index, task, score)
+            progress.show(index + 1)
+            verdict = {"index": index, "tests_passed": score.tests_passed, "success": score.success}
+            yield {**verdict, "outcome": score.outcome, "calls": score.calls}
+
+    write_rows(out, rows())
     return summary
-
-
-class _OutputError(Exception):
-    """Standard output cannot be written to: a closed pipe, a full disk."""
-
-
-def _print(lines: Iterable[str]) -> None:
-    try:
-        for text in lines:
-            print(_one_line(text))
-        print(end="", flush=True)
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in the buffer
-        raise _OutputError(error.strerror) from error
 
 
 def explanations(path: Path, out: Path, unit_tests: UnitTests) -> Iterator[str]:
@@ -262,9 +231,9 @@ def explanations(path: Path, out: Path, unit_tests: UnitTests) -> Iterator[str]:
         )
         for batch in iter(lambda: list(islice(failed, _ROWS_AT_ONCE)), []):
             details = iter_details(unit_tests, [(row.task, row.answer) for row, _ in batch])
-            for (row, score), one in zip(batch, details, strict=True):
+            for (row, score), answer in zip(batch, details, strict=True):
                 seen.update({score["outcome"], *score["calls"]})
-                yield from _explanation(row.index, score, one)
+                yield from _explanation(row.index, score, answer)
     for outcome in sorted(seen.keys() - {PASSED}):
         yield f"{outcome}: {meaning(outcome)}."
 
@@ -282,16 +251,11 @@ def _explanation(index: int, score: dict[str, Any], details: AnswerDetails) -> I
             yield f"  {test.call}: expected {test.expected}, got {test.got} ({test.outcome}, {1000 * test.seconds:.1f} ms)"
 
 
-def _meanings() -> str:
-    """The meaning of every outcome, for --help."""
-    return "outcomes of a test or a row:\n" + "\n".join(f"  {name:17} {text}" for name, text in OUTCOMES.items())
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = CommandParser(
+    parser = argparse.ArgumentParser(
         prog=program_name("colbench_gym.grade"),
         description=(__doc__ or "").partition("\n\n")[2],
-        epilog=_meanings(),
+        epilog="outcomes of a test or a row:\n" + "\n".join(f"  {name:17} {text}" for name, text in OUTCOMES.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", type=Path, help="ColBench trajectory rows or task rows: .jsonl, .json, .jsonl.gz or .parquet")
@@ -303,9 +267,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--semantics",
-        choices=sorted(SEMANTICS),
+        choices=SEMANTICS,
         default="module",
-        help="module: programs are modules (default); reference, also called released: verdicts of the released grader",
+        help="module: programs are modules (default); released: verdicts of the released grader",
     )
     parser.add_argument(
         "--reasoning",
@@ -339,19 +303,11 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, Spec]:
         asked = spec_of("sandbox", given.sandbox)
         sandboxes.check_name(asked)
         Reasoning(given.reasoning)
-    except ValueError as error:
+        _refuse_out(given.out, given.file)
+    except (ValueError, OSError) as error:
         refuse(_one_line(error))
-    if given.workers < 1:
-        refuse(f"--workers must be positive, got {given.workers}")
-    if given.workers > MAX_WORKERS:
-        refuse(f"--workers must be at most {MAX_WORKERS}, got {given.workers}")
-    try:
-        if reason := _cannot_take_scores(given.out, given.file):
-            refuse(_one_line(reason))
-    except (ValueError, OSError) as error:  # a NUL, a name that is too long, a folder without read permission
-        refuse(
-            f"--out names no file that can be written: {str(given.out)[:200]!r} ({getattr(error, 'strerror', None) or error})"
-        )
+    if not 1 <= given.workers <= MAX_WORKERS:
+        refuse(f"--workers must be from 1 to {MAX_WORKERS}, got {given.workers}")
     return given, asked
 
 
@@ -364,21 +320,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with shown_logs(given.log_level, "stderr"):
             _log.info("%s", _one_line(f"sandbox: {name} ({reason})"))
             with sandboxes.make(name if isinstance(asked, str) else asked, workers=given.workers) as sandbox:
-                unit_tests = UnitTests(sandbox, SEMANTICS[given.semantics], reasoning=given.reasoning)  # type: ignore[arg-type]
+                unit_tests = UnitTests(sandbox, given.semantics, reasoning=given.reasoning)
                 summary = grade_file(given.file, given.out, unit_tests, given.on_error)
-                report = summary.lines()
-                _print(chain(report, explanations(given.file, given.out, unit_tests)) if given.explain else report)
-    except _OutputError as error:
-        print(_one_line(f"error: the scores are in {given.out}, but printing them failed: {error}"), file=sys.stderr)
-        return 1
-    except (ColBenchError, sandboxes.SandboxError, OSError) as error:
+                for line in chain(summary.lines(), explanations(given.file, given.out, unit_tests) if given.explain else ()):
+                    print(_one_line(line))
+    except (ColBenchError, OSError) as error:
         print(_one_line(f"error: {error}"), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(
-            _one_line(f"interrupted; the scores are in {given.out}" if summary else "interrupted; nothing was written"),
-            file=sys.stderr,
-        )
+        message = f"interrupted; the scores are in {given.out}" if summary else "interrupted; nothing was written"
+        print(_one_line(message), file=sys.stderr)
         return 130
     return 0
 

@@ -9,6 +9,10 @@ import json
 import re
 import unicodedata
 
+from sandboxes.logs import visible as printable
+
+__all__ = ["encodable", "printable", "quoted"]
+
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 #: Possible start of a control token of a chat template: <|im_end|>, <s>, <start_of_turn>, [INST].
 _CONTROL_TOKEN = re.compile(r"<(?=[|｜/]?\w)|\[(?=/?[A-Z_]+\])")
@@ -17,13 +21,6 @@ _CONTROL_TOKEN = re.compile(r"<(?=[|｜/]?\w)|\[(?=/?[A-Z_]+\])")
 def encodable(text: str) -> str:
     """The text with every lone surrogate replaced by U+FFFD, so that it can be encoded as UTF-8."""
     return _LONE_SURROGATE.sub("\ufffd", text)
-
-
-def printable(text: str) -> str:
-    r"""The text made safe for a terminal: line breaks and tabs stay, all other invisible characters are escaped, as in ``\x1b``."""
-    if text.isprintable():
-        return text
-    return "".join(c if c in "\n\t" or not _is_unseen(c) else c.encode("unicode_escape").decode() for c in text)
 
 
 def quoted(text: str) -> str:

@@ -22,7 +22,7 @@ from colbench_gym.outside_text import printable
 from sandboxes import system_lacks
 from sandboxes.logs import add_log_level, shown_logs
 from sandboxes.named import spec_of
-from sandboxes.programs import CommandParser, program_name, refuse
+from sandboxes.programs import program_name, refuse
 
 ENVIRONMENTS = ("ColBench-Backend-v0", "ColBench-Frontend-v0")
 GAMES = tuple(f"LMRL-{name}-v0" for name in colbench_gym.LMRL_GAMES)
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = CommandParser(prog=program_name("colbench_gym.play"), description="Play the agent at the terminal.")
+    parser = argparse.ArgumentParser(prog=program_name("colbench_gym.play"), description="Play the agent at the terminal.")
     parser.add_argument(
         "--env", default=ENVIRONMENTS[0], choices=(*ENVIRONMENTS, *GAMES), metavar="ID", help="(default: %(default)s)"
     )

@@ -15,13 +15,13 @@ class Progress:
     Args:
         total: Number of items.
         stream: Where to write.
-        said: What happened to an item, such as "graded".
+        done_word: What happened to an item, such as "graded".
         unit: Name of the items.
         done: Items that were done before; the rate does not count them.
     """
 
-    def __init__(self, total: int, stream: TextIO, said: str, unit: str, done: int = 0) -> None:
-        self._total, self._stream, self._said, self._unit, self._before = total, stream, said, unit, done
+    def __init__(self, total: int, stream: TextIO, done_word: str, unit: str, done: int = 0) -> None:
+        self._total, self._stream, self._done_word, self._unit, self._before = total, stream, done_word, unit, done
         self._start = self._last = time.monotonic()
         self._every_s = 0.2 if stream.isatty() else REPORT_EVERY_S
 
@@ -37,6 +37,6 @@ class Progress:
             f", {(self._total - done) / rate:.0f} s left" if rate and done < self._total else f" in {now - self._start:.1f} s"
         )
         shown = f"{rate:.0f}" if rate >= 1 else f"{rate:.2f}"
-        text = f"{self._said} {done} of {self._total} {self._unit}, {shown} {self._unit}/s{left}"
+        text = f"{self._done_word} {done} of {self._total} {self._unit}, {shown} {self._unit}/s{left}"
         self._stream.write(f"\r{text}\x1b[K" + ("\n" if done == self._total else "") if self._stream.isatty() else text + "\n")
         self._stream.flush()

@@ -253,24 +253,24 @@ class _Code:
         elif self.start < place:
             self._take(_CODE.search(self._text, place))
 
-    def _take(self, found: re.Match[str] | None) -> None:
+    def _take(self, match: re.Match[str] | None) -> None:
         self.start = self.end = len(self._text)
-        if found is None:
+        if match is None:
             return
-        self.start, self.end, self.is_closed = found.start(), found.end(), True
-        if fence := found["fence"]:
-            self.end = self._end_of(fence, found.end())
+        self.start, self.end, self.is_closed = match.start(), match.end(), True
+        if fence := match["fence"]:
+            self.end = self._end_of(fence, match.end())
             self.is_closed, self.end = self.end >= 0, self.end if self.end >= 0 else len(self._text)
 
     def _end_of(self, fence: str, place: int) -> int:
         """End of a code block whose text begins at a place; -1 if it has none."""
-        own, longest = self._ends[fence[0]], self._longest[fence[0]]
-        i = bisect_left(own, place, key=itemgetter(1))
-        if i == len(own) or longest[i] < len(fence):
+        ends, longest = self._ends[fence[0]], self._longest[fence[0]]
+        i = bisect_left(ends, place, key=itemgetter(1))
+        if i == len(ends) or longest[i] < len(fence):
             return -1
-        while len(own[i][0]) < len(fence):
+        while len(ends[i][0]) < len(fence):
             i += 1
-        return own[i][2]
+        return ends[i][2]
 
 
 def _without_frame(text: str) -> str:

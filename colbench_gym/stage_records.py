@@ -80,11 +80,11 @@ class StageRecords:
         """Read the file again; see the class for its errors."""
         self._take(_read(self.folder / FILE))
 
-    def _take(self, found: Mapping[str, Any]) -> None:
-        self.kind = self.kind or found.get("kind", "")
-        self.settings: dict[str, Any] = found.get("settings", {})
-        self.stages = {name: StageRecord(**record) for name, record in found.get("stages", {}).items()}
-        self.digests = Digests(self.folder, found.get("files"))
+    def _take(self, content: Mapping[str, Any]) -> None:
+        self.kind = self.kind or content.get("kind", "")
+        self.settings: dict[str, Any] = content.get("settings", {})
+        self.stages = {name: StageRecord(**record) for name, record in content.get("stages", {}).items()}
+        self.digests = Digests(self.folder, content.get("files"))
 
     def save(self) -> None:
         """Write the file, atomically."""
@@ -152,7 +152,7 @@ class StageRecords:
         self.save()
 
     def reopen(self, stage: str) -> None:
-        """Mark a stage as not done; its files are kept, and it goes on with them."""
+        """Mark a stage as not done; its files are kept, and it resumes with them."""
         if self.is_done(stage):
             self.stages[stage].order = 0
             self.save()
@@ -247,18 +247,19 @@ class StageRecords:
 
     def _asked_for(self, redo: Sequence[str]) -> dict[str, str]:
         """The stages of `redo`, those that read an input that has changed for them, and all that follow."""
-        found = dict.fromkeys(redo, "`--redo` asks for it")
-        changed = {one for name in redo if name in self.stages for one in self._changed_inputs(name)}
+        reasons = dict.fromkeys(redo, "`--redo` asks for it")
+        changed = {other for name in redo if name in self.stages for other in self._changed_inputs(name)}
         for name, record in self.stages.items():
             if both := changed & {*record.inputs}:
-                found.setdefault(name, f"{shown_input(min(both))} has changed")
+                reasons.setdefault(name, f"{shown_input(min(both))} has changed")
         while more := {
             name: "it follows from a stage that is done again"
             for name, record in self.stages.items()
-            if name not in found and any({*record.reads} & {*self.stages[one].writes} for one in found if one in self.stages)
+            if name not in reasons
+            and any({*record.reads} & {*self.stages[other].writes} for other in reasons if other in self.stages)
         }:
-            found |= more
-        return found
+            reasons |= more
+        return reasons
 
     def _changed_inputs(self, stage: str) -> list[str]:
         inputs = self.stages[stage].inputs
@@ -275,15 +276,15 @@ class StageRecords:
         for name, why in invalid.items():
             record = self.stages.get(name, StageRecord())
             gone = [
-                shown_input(one)
-                for one, seen in record.inputs.items()
-                if seen is not None and self.digests.of_input(one) is None
+                shown_input(source)
+                for source, seen in record.inputs.items()
+                if seen is not None and self.digests.of_input(source) is None
             ]
             known = {file for other in self.stages.values() for file in other.writes}
             gone += [
-                file_of(one)
-                for one, seen in record.reads.items()
-                if one not in known and seen is not None and self.digests.of(one) is None
+                file_of(source)
+                for source, seen in record.reads.items()
+                if source not in known and seen is not None and self.digests.of(source) is None
             ]
             if gone or name not in declared:
                 what = f"{gone[0]}, which it reads, is missing" if gone else "this command does not do that stage"
@@ -368,8 +369,8 @@ def _digest(body: Mapping[str, Any]) -> str:
 def _read(path: Path) -> dict[str, Any]:
     refuse_no_file(path)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        is_whole = found.pop("sha256") == _digest(found)
+        content = json.loads(path.read_text(encoding="utf-8"))
+        is_whole = content.pop("sha256") == _digest(content)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError, KeyError, AttributeError, TypeError):
@@ -379,4 +380,4 @@ def _read(path: Path) -> dict[str, Any]:
             f"{path} is not as a command wrote it, and without it nothing says which files of {path.parent} are whole; restore it, remove the "
             "folder to start anew, or give another `--output`."
         )
-    return dict(found)
+    return dict(content)

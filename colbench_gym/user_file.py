@@ -150,11 +150,11 @@ def _loads(text: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    row = dict(pairs)
+    if len(row) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)[:50]!r} occurs twice")
-    return found
+    return row
 
 
 def _reason(text: bytes, error: Exception) -> str:
@@ -218,27 +218,27 @@ def _check_is_file(path: Path) -> None:
 
 def _check_format(path: Path, start: bytes) -> None:
     """Refuse a file of another format, given its first bytes as they are unpacked."""
-    found = next(((what, advice) for magic, what, advice in _FORMATS if start.startswith(magic)), None)
+    recognized = next(((what, advice) for magic, what, advice in _FORMATS if start.startswith(magic)), None)
     text = start.removeprefix(_BOM)
-    if found is None and start and not start.strip(b"\0"):
-        found = ("zero bytes, as an interrupted copy leaves them", "get it again")
-    elif found is None and start[257:262] == b"ustar":
-        found = ("a tar archive", "unpack it with `tar xf`")
-    elif found is None and len(start) > 3 and b"\0" in start[:4]:
+    if recognized is None and start and not start.strip(b"\0"):
+        recognized = ("zero bytes, as an interrupted copy leaves them", "get it again")
+    elif recognized is None and start[257:262] == b"ustar":
+        recognized = ("a tar archive", "unpack it with `tar xf`")
+    elif recognized is None and len(start) > 3 and b"\0" in start[:4]:
         wide = "UTF-32" if start[:4].count(0) == 3 else "UTF-16"
-        found = (f"{wide} text", f"convert it: `iconv -f {wide}{'BE' if start[0] == 0 else 'LE'} -t UTF-8`")
-    elif found is None and _HTML.match(text):
-        found = ("an HTML page, such as the error page of a server", "download the file itself")
-    elif found is None and _XML.match(text):
-        found = ("XML", "export its rows as JSON Lines")
-    elif found is None and (header := _HEADER.fullmatch(text.partition(b"\n")[0])):
+        recognized = (f"{wide} text", f"convert it: `iconv -f {wide}{'BE' if start[0] == 0 else 'LE'} -t UTF-8`")
+    elif recognized is None and _HTML.match(text):
+        recognized = ("an HTML page, such as the error page of a server", "download the file itself")
+    elif recognized is None and _XML.match(text):
+        recognized = ("XML", "export its rows as JSON Lines")
+    elif recognized is None and (header := _HEADER.fullmatch(text.partition(b"\n")[0])):
         name, separator = ("TSV", "\\t") if header[1] == b"\t" else ("CSV", header[1].decode())
-        found = (
+        recognized = (
             f"a {name} table",
             f"write its rows with `pandas.read_csv(..., sep='{separator}').to_json('rows.jsonl', orient='records', lines=True)`",
         )
-    if found is not None:
-        raise TaskError(f"{path}: expected JSON Lines (a JSON object a line, in UTF-8), got {found[0]}; {found[1]}.")
+    if recognized is not None:
+        raise TaskError(f"{path}: expected JSON Lines (a JSON object a line, in UTF-8), got {recognized[0]}; {recognized[1]}.")
 
 
 def _opened(path: Path) -> BinaryIO | _Expanding:

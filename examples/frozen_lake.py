@@ -68,8 +68,7 @@ def demonstrations(count: int, seed: int = 0) -> list[dict[str, Any]]:
 
 def main(arguments: list[str]) -> int:
     """Train; returns the exit status."""
-    from sweetrl_agent.config.command_line import with_defaults
-    from sweetrl_agent.data.files import write_rows
+    from colbench_gym.files import write_rows
     from sweetrl_agent.train import main as train
 
     file = Path("runs/lake.jsonl")
@@ -77,9 +76,9 @@ def main(arguments: list[str]) -> int:
     defaults = {
         "env": "examples.frozen_lake:FrozenLakeInWords-v0", "demonstrations": file, "output": "runs/lake", "algorithm": "grpo",
         "sft_dialogues": 400, "sft_epochs": 4, "tiny_hidden_size": 64, "tiny_layers": 1, "tiny_vocab_size": 300, "max_new_tokens": 12,
-        "temperature": 1.0, "grpo_iterations": 60, "grpo_tasks": 1, "grpo_group": 64, "grpo_learning_rate": 1e-3, "eval_tasks": 50,
+        "temperature": 1.0, "grpo.iterations": 60, "grpo.tasks": 1, "grpo.group": 64, "grpo.learning_rate": 1e-3, "eval_tasks": 50,
     }  # fmt: skip
-    return train(with_defaults(defaults, arguments))
+    return train(arguments, defaults)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 
     python examples/own_algorithm.py [--output runs/mine] [settings of `python -m sweetrl_agent.train`]
 
-The class is all that an on-policy algorithm needs: what a turn is worth, and how that becomes a loss. Rollouts on every engine, updates on the
-sampled tokens, checkpoints, metrics and the comparison with other algorithms are the trainer's. It is the same as
+An on-policy algorithm is a class with advantages and a loss. The trainer does the rest: rollouts on every engine, updates on the sampled tokens,
+checkpoints, metrics and the comparison with other algorithms. The script is the same as
 
-    python -m sweetrl_agent.train --algorithm examples.own_algorithm:Mine --mine_clip 0.1 ...
-    python -m sweetrl_agent.compare --algorithms zero_shot grpo examples.own_algorithm:Mine ...
+    python -m sweetrl_agent.train --algorithm examples.own_algorithm:Mine --mine.clip 0.1 ...
+    python -m sweetrl_agent.compare --algorithms initial grpo examples.own_algorithm:Mine ...
 """
 
 from __future__ import annotations
@@ -15,23 +15,20 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
-from sweetrl_agent.core.on_policy import ActionTokens, OnPolicyAlgorithm, OnPolicyConfig, clipped_gain
+from sweetrl_agent.core.batch import ActionTokens, Batch, Credit, clipped_gain
 from sweetrl_agent.core.settings import setting
 from sweetrl_agent.trainers.groups import in_groups
-
-if TYPE_CHECKING:
-    from sweetrl_agent.core.episode import Episode
+from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 
 
 @dataclass(frozen=True)
 class MineConfig(OnPolicyConfig):
     """Has learning_rate, iterations, tasks, group, epochs and micro_batch; adds one setting of its own."""
 
-    clip: float = setting(0.2, "Bound of a token's ratio, in both directions.")  # --mine_clip
+    clip: float = setting(0.2, "Bound of a token's ratio, in both directions.")  # --mine.clip
 
 
 class Mine(OnPolicyAlgorithm):
@@ -39,9 +36,9 @@ class Mine(OnPolicyAlgorithm):
 
     name, title, Config = "mine", "GRPO, once more", MineConfig
 
-    def advantages(self, episodes: Sequence[Episode]) -> list[list[float]]:
+    def credit(self, batch: Batch) -> Credit:
         """One number for every turn of every episode; the episodes of a task form a group."""
-        return in_groups(episodes, standardized)
+        return Credit(in_groups(batch.episodes, standardized))
 
     def policy_loss(self, tokens: ActionTokens) -> torch.Tensor:
         """PPO's clipped objective, negated, over the tokens that the agent sampled."""
@@ -59,13 +56,12 @@ def standardized(returns: Sequence[float]) -> list[float]:
 def main(arguments: list[str]) -> int:
     """Train on `examples.own_environment`; returns the exit status."""
     from examples import own_environment
-    from sweetrl_agent.config.command_line import with_defaults
 
     defaults = {
-        "algorithm": "examples.own_algorithm:Mine", "output": "runs/mine", "mine_iterations": 60, "mine_tasks": 16, "mine_group": 8,
-        "mine_learning_rate": 5e-4,
+        "algorithm": "examples.own_algorithm:Mine", "output": "runs/mine", "mine.iterations": 60, "mine.tasks": 16, "mine.group": 8,
+        "mine.learning_rate": 5e-4,
     }  # fmt: skip
-    return own_environment.main(with_defaults(defaults, arguments))
+    return own_environment.main(arguments, defaults)
 
 
 if __name__ == "__main__":

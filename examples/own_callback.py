@@ -2,8 +2,8 @@
 
     python examples/own_callback.py [--output runs/early] [settings of `python -m sweetrl_agent.train`]
 
-trains the guesser of `own_environment.py` by GRPO, evaluates it every ten iterations, and stops once it is good enough. The same callback on the
-command line:
+trains the guesser of `own_environment.py` by GRPO, evaluates it every ten iterations, and stops once its success reaches the goal. The same callback
+on the command line:
 
     python -m sweetrl_agent.train ... --algorithm grpo --eval_every 10 --callbacks examples.own_callback:StopWhenGood
 
@@ -26,7 +26,7 @@ from sweetrl_agent import Callback
 class StopWhenGood(Callback):
     """Stops the training once the success on the evaluated tasks reaches a goal.
 
-    The tasks that decide when to stop must not be those that a result is reported on: here they are seeds that `own_environment.py` does not use.
+    Stop on other tasks than the reported ones. Here they are seeds that `own_environment.py` does not use.
 
     Args:
         goal: Success in [0, 1].
@@ -51,13 +51,12 @@ class StopWhenGood(Callback):
 def main(arguments: list[str]) -> int:
     """Train; returns the exit status."""
     from examples import own_environment
-    from sweetrl_agent.config.command_line import with_defaults
 
     defaults = {
         "output": "runs/early", "test_tasks": "seeds:2000000-2000099", "eval_every": 10, "eval_every_tasks": 100,
         "callbacks": "examples.own_callback:StopWhenGood",
     }  # fmt: skip
-    return own_environment.main(with_defaults(defaults, arguments))
+    return own_environment.main(arguments, defaults)
 
 
 if __name__ == "__main__":

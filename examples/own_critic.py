@@ -1,4 +1,4 @@
-"""Your own critic: SWEET-RL's actor is trained on the turns that it prefers, everything else stays the same.
+"""Your own critic: it ranks the turns for SWEET-RL's actor, and everything else stays the same.
 
     python examples/own_critic.py [--output runs/own_critic] [settings of `python -m sweetrl_agent.train`]
 
@@ -6,8 +6,8 @@ is the same as
 
     python -m sweetrl_agent.train --critic '{"name": "examples.own_critic:ReadsTheCode", "answer": 0.5}' ...
 
-and `compare --algorithms sweet examples.own_critic:ReadsTheCode` sets it beside SWEET-RL's. This critic has no weights: it reads the hidden
-reference and prefers the question that mentions most of its words, which nobody could do who does not see it.
+and `compare --algorithms sweet examples.own_critic:ReadsTheCode` compares it with SWEET-RL's. This critic has no weights. It reads the hidden
+reference and prefers the question that mentions most of its words.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ ANSWER = "I WANT TO ANSWER"
 class ReadsTheCode(Critic):
     """Scores a question by the share of its words that occur in the hidden reference, and an answer by a constant.
 
-    A critic that learns has `train(run, folder)`, too, which reads `run.path("outcome_pairs.jsonl")` and writes `folder`, and
-    `load(run, folder)`, which reads it again.
+    A trained critic also has `train(run, folder)`, which reads `run.path("outcome_pairs.jsonl")` and writes `folder`, and
+    `load(run, folder)`, which reads the folder.
 
     Args:
         answer: Score of an answer.
@@ -51,7 +51,6 @@ class ReadsTheCode(Critic):
 
 def main(arguments: list[str]) -> int:
     """Train; returns the exit status."""
-    from sweetrl_agent.config.command_line import with_defaults
     from sweetrl_agent.train import main as train
 
     defaults = {
@@ -59,7 +58,7 @@ def main(arguments: list[str]) -> int:
         "critic": {"name": "examples.own_critic:ReadsTheCode", "answer": 0.5},
         "output": "runs/own_critic",
     }
-    return train(with_defaults(defaults, arguments))
+    return train(arguments, defaults)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
     python examples/own_environment.py [--output runs/guess] [settings of `python -m sweetrl_agent.train`]
 
-writes demonstrations of a mediocre guesser to a file, trains a tiny model on them by SFT, and improves it with GRPO. It is the same as
+writes demonstrations of a mediocre guesser to a file, trains a tiny model on them by SFT, and improves it with GRPO. The script is the same as
 
     python -m sweetrl_agent.train --env examples.own_environment:Guess-v0 --demonstrations runs/guess.jsonl --algorithm grpo ...
 
-Any environment with text observations and text actions can be used this way; nothing else is needed. `hidden_information` is for
-critics: `--algorithm sweet` requires it.
+Any environment with text observations and text actions works this way. `hidden_information` is for critics: `--algorithm sweet`
+requires it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import random
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +50,10 @@ class Guess(gym.Env[str, str]):
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Compare a guess."""
         self._turn += 1
-        found = re.search(r"\d{1,3}", action)
-        if found and int(found[0]) == self._number:
+        number = re.search(r"\d{1,3}", action)
+        if number and int(number[0]) == self._number:
             return "Right!", 1.0, True, False, {}
-        reply = "A number, please." if not found else "Higher." if int(found[0]) < self._number else "Lower."
+        reply = "A number, please." if not number else "Higher." if int(number[0]) < self._number else "Lower."
         return reply, 0.0, False, self._turn >= self.turns, {}
 
 
@@ -77,10 +78,9 @@ def demonstrations(count: int, seed: int = 0) -> list[dict[str, Any]]:
     return rows
 
 
-def main(arguments: list[str]) -> int:
-    """Train; returns the exit status."""
-    from sweetrl_agent.config.command_line import with_defaults
-    from sweetrl_agent.data.files import write_rows
+def main(arguments: list[str], changes: Mapping[str, object] | None = None) -> int:
+    """Train, with other defaults where `changes` has some; returns the exit status."""
+    from colbench_gym.files import write_rows
     from sweetrl_agent.train import main as train
 
     file = Path("runs/guess.jsonl")
@@ -88,9 +88,9 @@ def main(arguments: list[str]) -> int:
     defaults = {
         "env": "examples.own_environment:Guess-v0", "demonstrations": file, "output": "runs/guess", "algorithm": "grpo",
         "sft_dialogues": 1_500, "sft_epochs": 4, "tiny_hidden_size": 96, "tiny_layers": 2, "tiny_vocab_size": 400, "max_new_tokens": 12,
-        "temperature": 1.0, "grpo_iterations": 60, "grpo_tasks": 16, "grpo_group": 8, "grpo_learning_rate": 5e-4, "eval_episodes": 2,
+        "temperature": 1.0, "grpo.iterations": 60, "grpo.tasks": 16, "grpo.group": 8, "grpo.learning_rate": 5e-4, "eval_episodes": 2,
     }  # fmt: skip
-    return train(with_defaults(defaults, arguments))
+    return train(arguments, {**defaults, **(changes or {})})
 
 
 if __name__ == "__main__":

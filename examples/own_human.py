@@ -1,9 +1,9 @@
-"""Your own simulated human and your own tasks: a person who loses patience, on tasks that a function makes.
+"""Your own simulated human and your own tasks: a human who loses patience, on tasks made by a function.
 
     python examples/own_human.py [--episodes 60]
 
-plays a scripted agent, which asks as often as it may and then answers, with the scripted human and with people who answer fewer questions,
-and prints how often its function passes all hidden tests. It takes seconds and needs no model. To train against such a person and on such tasks:
+plays a scripted agent with the scripted human and with humans who answer fewer questions. The agent asks in every turn but the last and then answers.
+The script prints how often its function passes all hidden tests. It takes seconds and needs no model. To train with such a human and on such tasks:
 
     python -m sweetrl_agent.train --simulator '{"name": "examples.own_human:Impatient", "patience": 1}' --output runs/impatient
     python -m sweetrl_agent.train --tasks examples.own_human:shop_tasks --model MODEL ...
@@ -48,15 +48,15 @@ class Impatient(Simulator):
         self.patience, self.scripted = patience, make("scripted")
 
     def reply(self, task: Task, dialogue: Dialogue, seed: int) -> str:
-        """Answer the agent's last message. The task has the hidden information, of which a reply should tell only what was asked."""
+        """Answer the agent's last message. The task has the hidden information; a reply should reveal only the part that was asked about."""
         return self.scripted.reply(task, dialogue, seed) if dialogue.num_turns <= self.patience else HAD_ENOUGH
 
 
 def shop_tasks() -> list[Task]:
-    """Your own tasks: a vague request, and hidden from the agent the function that the person has in mind, its tests and what they can say.
+    """Your own tasks: a vague request, and hidden from the agent: the human's function, its tests, and the facts that the human can state.
 
-    Rows of ColBench's files (mappings with problem_description, ground_truth and test_cases) may be returned as well; what the person can
-    say is then read from the function.
+    The function may also return rows of ColBench's files (mappings with problem_description, ground_truth and test_cases). The facts are then
+    read from the reference.
     """
     tasks = []
     for limit, digits in product((20, 50, 100), (0, 2)):
@@ -81,27 +81,27 @@ def shop_tasks() -> list[Task]:
 def success(simulator: Any, episodes: int) -> list[int]:
     """Play an agent that asks about the topics in order and answers in its last turn; 1 for each success, 0 for each failure."""
     env = DiscreteActions(gym.make("ColBench-Backend-v0", tasks="embedded:test", simulator=simulator), QuestionActions())
-    answer, found = env.action_space.n - 1, []
+    answer, successes = env.action_space.n - 1, []
     for episode in range(episodes):
         env.reset(seed=episode)
         is_over, turn = False, 0
         while not is_over:
-            left = env.unwrapped.turn_limit - turn - 1
-            _, _, terminated, truncated, info = env.step(turn if left else answer)
+            turns_left = env.unwrapped.turn_limit - turn - 1
+            _, _, terminated, truncated, info = env.step(turn if turns_left else answer)
             is_over, turn = terminated or truncated, turn + 1
-        found.append(int(info["metrics"]["success"]))
+        successes.append(int(info["metrics"]["success"]))
     env.close()
-    return found
+    return successes
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Play and print; returns the exit status."""
-    parser = argparse.ArgumentParser(description="An agent of rules with patient and impatient people.")
+    parser = argparse.ArgumentParser(description="A scripted agent with patient and impatient humans.")
     parser.add_argument("--episodes", type=int, default=60)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     here = "examples.own_human:Impatient"
     for simulator in ("scripted", {"name": here, "patience": 3}, {"name": here, "patience": 1}):
-        passed = success(simulator, given.episodes)
+        passed = success(simulator, options.episodes)
         low, high = wilson(sum(passed) / len(passed), len(passed))
         print(f"{simulator!s:62} {sum(passed) / len(passed):6.1%} of {len(passed)} ({low:.1%} to {high:.1%})")
     env = gym.make("ColBench-Backend-v0", tasks="examples.own_human:shop_tasks", simulator={"name": here, "patience": 1})

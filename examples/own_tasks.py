@@ -1,9 +1,9 @@
-"""Your own tasks: functions that a simulated human asks for vaguely, as rows of a file. No code of ColBench-Gym is touched.
+"""Your own tasks: vague requests for functions, as rows of a file. No code of ColBench-Gym changes.
 
     python examples/own_tasks.py [--output runs/postage] [settings of `python -m sweetrl_agent.train`]
 
 A row has a vague request, a reference and ten test calls. The scripted human reads the reference and answers questions about it; the tests compare
-an answer with it. SFT teaches a tiny model a demonstrator that asks random questions; GRPO then teaches it which questions to ask. It is the same as
+an answer with it. SFT trains a tiny model on a demonstrator that asks random questions. GRPO then teaches it which questions to ask. The script is the same as
 
     python -m sweetrl_agent.train --tasks postage.jsonl --test_tasks "" --demonstrations demonstrations.jsonl --algorithm grpo ...
 """
@@ -48,7 +48,7 @@ def rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def answer(heard: dict[str, str]) -> str:
-    """A function from what was heard, with guesses for the rest."""
+    """A function from the replies, with guesses for the rest."""
     numbers = {
         question: [word.strip(".") for word in reply.split() if word.strip(".").isdigit()] for question, reply in heard.items()
     }
@@ -59,7 +59,7 @@ def answer(heard: dict[str, str]) -> str:
 
 
 def demonstrations(tasks: str, count: int, seed: int = 0) -> list[dict[str, Any]]:
-    """Dialogues of an agent that asks three random questions and writes down what it heard."""
+    """Dialogues of an agent that asks three random questions and answers with the numbers in the replies."""
     import colbench_gym  # noqa: F401  (registers the environment)
 
     rng, dialogues = random.Random(seed), []
@@ -70,16 +70,15 @@ def demonstrations(tasks: str, count: int, seed: int = 0) -> list[dict[str, Any]
         for question in rng.sample(QUESTIONS, 3):
             _, _, _, _, info = env.step(question)
             heard[question] = info["messages"][-1]["content"]
-        said = {"role": "assistant", "content": answer(heard)}  # not graded: demonstrations need no score
-        dialogues.append({"messages": [*info["messages"], said]})
+        last_message = {"role": "assistant", "content": answer(heard)}  # not graded: demonstrations need no score
+        dialogues.append({"messages": [*info["messages"], last_message]})
     env.close()
     return dialogues
 
 
 def main(arguments: list[str]) -> int:
     """Write the tasks and the demonstrations, and train; returns the exit status."""
-    from sweetrl_agent.config.command_line import with_defaults
-    from sweetrl_agent.data.files import write_rows
+    from colbench_gym.files import write_rows
     from sweetrl_agent.train import main as train
 
     tasks, test_tasks, file = (
@@ -93,9 +92,9 @@ def main(arguments: list[str]) -> int:
     defaults = {
         "tasks": tasks, "test_tasks": test_tasks, "unseen_tasks": "", "demonstrations": file, "output": "runs/postage", "max_turns": 4,
         "algorithm": "grpo", "sft_dialogues": 1_500, "sft_epochs": 3, "tiny_hidden_size": 128, "tiny_layers": 2, "tiny_vocab_size": 500,
-        "temperature": 1.0, "grpo_iterations": 30, "grpo_tasks": 16, "grpo_group": 8, "grpo_learning_rate": 5e-4,
+        "temperature": 1.0, "grpo.iterations": 30, "grpo.tasks": 16, "grpo.group": 8, "grpo.learning_rate": 5e-4,
     }  # fmt: skip
-    return train(with_defaults(defaults, arguments))
+    return train(arguments, defaults)
 
 
 if __name__ == "__main__":

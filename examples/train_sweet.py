@@ -1,9 +1,9 @@
-"""SWEET-RL from Python: train, read the results, and look at the dialogue that changed most.
+"""SWEET-RL from Python: train, read the results, and print the dialogue that improved most.
 
     python examples/train_sweet.py [--output runs/figures] [settings of `python -m sweetrl_agent.train`]
 
-Trains on one domain of the embedded tasks. `run_train` takes every setting of the command line by its name; everything that a run makes is a file
-of its folder.
+Trains on one domain of the embedded tasks. `run_train` takes every setting of the command line by its name. All output of a run is in files of its
+folder.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 #: One domain of the tasks, and less of everything than by default.
 SMALL = {
     "tasks": "embedded:train/figures", "test_tasks": "embedded:test/figures", "unseen_tasks": "",
-    "sft_dialogues": 3500, "num_tasks": 300, "num_states": 300,
+    "sft_dialogues": 3500, "num_tasks": 300, "sweet.num_states": 300,
 }  # fmt: skip
 
 
@@ -27,16 +27,16 @@ def train(output: str, **settings: Any) -> dict[str, Any]:
 
 
 def most_improved(output: str) -> str:
-    """The test task whose trained dialogue gained most tests over the initial one, with both dialogues as text."""
-    from sweetrl_agent.data.files import read_rows
+    """Both dialogues, as text, of the test task on which the trained policy gained most passed tests."""
+    from colbench_gym.files import read_rows
 
     played: dict[str, dict[str, Any]] = {}
     for row in read_rows(Path(output) / "evaluation.jsonl"):
         if row["split"] == "test" and row["tests_passed"] is not None:  # None: void
             played.setdefault(row["task_id"], {})[row["agent"]] = row
-    both = [rows for rows in played.values() if {*rows} == {"initial", "trained"}]
-    best = max(both, key=lambda rows: rows["trained"]["tests_passed"] - rows["initial"]["tests_passed"])
-    return "\n\n".join(f"--- {agent}\n{_as_text(row['dialogue_history'])}" for agent, row in best.items())
+    pairs = [rows for rows in played.values() if {*rows} == {"initial", "trained"}]
+    most_improved_pair = max(pairs, key=lambda rows: rows["trained"]["tests_passed"] - rows["initial"]["tests_passed"])
+    return "\n\n".join(f"--- {agent}\n{_as_text(row['dialogue_history'])}" for agent, row in most_improved_pair.items())
 
 
 def _as_text(messages: list[dict[str, str]]) -> str:

@@ -8,10 +8,9 @@ import sandboxes.startup  # noqa: F401  # first: an interrupt or a closed stream
 import logging
 from typing import Any
 
-from sandboxes.daemon import address, knock
 from sandboxes.named import Spec, build, load_class, load_named, name_and_arguments, unknown
+from sandboxes.prerequisites import address, knock, require_system, unsupported
 from sandboxes.sandbox import CallResult, ExecutionResult, Limits, Outcome, Program, Sandbox, SandboxError
-from sandboxes.systems import require_system, unsupported
 
 #: Names that `make` accepts, and what they are.
 DESCRIPTIONS = {
@@ -48,8 +47,8 @@ def make(name: Spec = "auto", workers: int = 2) -> Sandbox:
         ValueError: If the name is unknown, the class is no `Sandbox`, or an argument is unknown to it.
         SandboxError: If the backend cannot give its guarantees on this machine. The message says what to do.
     """
-    own, arguments = name_and_arguments("sandbox", name)
-    resolved, _ = resolve(own)
+    backend, arguments = name_and_arguments("sandbox", name)
+    resolved, _ = resolve(backend)
     sandbox = _make(resolved, arguments, workers)
     if _log.isEnabledFor(logging.DEBUG):  # `guarantees` starts a runner with all packages
         _log.debug("sandbox %s: %s", resolved, "; ".join(f"{wall}: {how}" for wall, how in sandbox.guarantees().items()))
@@ -61,7 +60,7 @@ def check_name(spec: Spec, base: type | None = None, methods: tuple[str, ...] = 
 
     Args:
         spec: As for `make`.
-        base: Class that somebody else's must be derived from; None for `Sandbox`.
+        base: Class that a user-defined one must be derived from; None for `Sandbox`.
         methods: Methods that it must define.
 
     Raises:
@@ -120,8 +119,8 @@ def docker_lacks(image: str | None = None) -> str:
 def _make(name: str, arguments: dict[str, Any], workers: int) -> Sandbox:
     if ":" in name:
         check_name(name)
-        own: Sandbox = build("sandbox", name, load_named("sandbox", name), arguments, {"workers": workers})
-        return own
+        made_by_user: Sandbox = build("sandbox", name, load_named("sandbox", name), arguments, {"workers": workers})
+        return made_by_user
     require_system(name)
     if name == "docker":
         try:
@@ -130,7 +129,7 @@ def _make(name: str, arguments: dict[str, Any], workers: int) -> Sandbox:
             raise SandboxError(NEEDS_DOCKER) from None
         kind: type[Sandbox] = DockerSandbox
     else:
-        from sandboxes.local import EmbeddedSandbox, UnsafeSandbox
+        from sandboxes.embedded import EmbeddedSandbox, UnsafeSandbox
 
         kind = UnsafeSandbox if name == "unsafe-no-isolation" else EmbeddedSandbox
     made: Sandbox = build("sandbox", name, kind, {"workers": workers, **arguments})

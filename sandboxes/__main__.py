@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 
 from sandboxes import NAMES, NEEDS_DOCKER, SandboxError, make, resolve
 from sandboxes.logs import add_log_level, shown_logs
 from sandboxes.named import spec_of
-from sandboxes.programs import CommandParser
-from sandboxes.systems import require_system
+from sandboxes.prerequisites import require_system
 
 _SOURCES = ("auto", "registry", "host")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
-    parser = CommandParser(prog="python -m sandboxes", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m sandboxes", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     build = commands.add_parser("build", help="build the image in which the Docker backend runs programs or renders pages")
     build.add_argument("what", nargs="?", choices=("python", "browser"), default="python", help="for programs, or for pages")
@@ -40,17 +41,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _build(source: str, what: str) -> int:
     require_system("docker")
     try:
-        from sandboxes.docker import client_or_error
+        from sandboxes.containers import DAEMON_ERRORS, connect
+        from sandboxes.docker import explain
         from sandboxes.images import browser_image, build, python_image
     except ImportError:
         raise SandboxError(NEEDS_DOCKER) from None
 
-    client = client_or_error()
     try:
+        client = connect()
+    except DAEMON_ERRORS as error:
+        raise explain(error) from error
+    with contextlib.closing(client):
         image = python_image() if what == "python" else browser_image()
         print(f"Built {build(client, source, image=image)}.")
-    finally:
-        client.close()
     return 0
 
 

@@ -73,11 +73,6 @@ def split_tag(wire: Any) -> tuple[str, Any]:
     return tag, body
 
 
-def is_atom(tag: str) -> bool:
-    """Whether a tag denotes an atom."""
-    return tag in _PARSERS
-
-
 def parse_atom(tag: str, body: Any, budget: Budget) -> Any:
     """The Python value of an atom.
 
@@ -144,12 +139,12 @@ def atom_text(value: Any, nan: str) -> str:
 
 def _parse_moment(kind: Any, body: str) -> Any:
     """A datetime or time from its ISO text. Python 3.11 misreads offsets of less than a second."""
-    if not (found := _FINE_OFFSET.fullmatch(body)):
+    if not (match := _FINE_OFFSET.fullmatch(body)):
         return kind.fromisoformat(body)
-    hours, minutes, seconds, microseconds = map(int, found.group(3, 4, 5, 6))
+    hours, minutes, seconds, microseconds = map(int, match.group(3, 4, 5, 6))
     offset = datetime.timedelta(hours=hours, minutes=minutes, seconds=seconds, microseconds=microseconds)
-    zone = datetime.timezone(-offset if found.group(2) == "-" else offset)
-    return kind.fromisoformat(found.group(1)).replace(tzinfo=zone)
+    zone = datetime.timezone(-offset if match.group(2) == "-" else offset)
+    return kind.fromisoformat(match.group(1)).replace(tzinfo=zone)
 
 
 def _moment_text(value: datetime.datetime | datetime.date | datetime.time) -> str:

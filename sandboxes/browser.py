@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Any
 import sandboxes
 from sandboxes.extras import pip_install
 from sandboxes.named import Spec, build, load_named, name_and_arguments
-from sandboxes.pages.cache import RenderingCache
 from sandboxes.pages.chromium import BROWSER_IMAGE, FLAGS, write_embedded_launcher, write_unsafe_launcher
 from sandboxes.pages.container import write_docker_launcher
-from sandboxes.pages.page import MAX_CHARS, Page, PageOutcome, Rendering
+from sandboxes.pages.page import MAX_CHARS, Page, PageOutcome, Rendering, RenderingCache
 from sandboxes.pages.tab import LayoutTab, render
 from sandboxes.pages.web_files import WebFiles
 from sandboxes.sandbox import SandboxError
@@ -55,19 +54,19 @@ def make_browser(name: Spec = "auto", workers: int = 2, pictures: bool = True) -
     Raises:
         ValueError: If the name is unknown, the class is no `Browser`, or an argument is unknown to it.
     """
-    own, arguments = name_and_arguments("sandbox", name)
-    given: dict[str, Any] = {"workers": workers, "pictures": pictures}
-    if ":" in own:
-        sandboxes.check_name(own, Browser, ("render", "close"))
-        made: Browser = build("sandbox", own, load_named("sandbox", own), arguments, given)
+    backend, arguments = name_and_arguments("sandbox", name)
+    defaults: dict[str, Any] = {"workers": workers, "pictures": pictures}
+    if ":" in backend:
+        sandboxes.check_name(backend, Browser, ("render", "close"))
+        made: Browser = build("sandbox", backend, load_named("sandbox", backend), arguments, defaults)
         return made
-    resolved, _ = sandboxes.resolve(own, BROWSER_IMAGE)
+    resolved, _ = sandboxes.resolve(backend, BROWSER_IMAGE)
     launchers = {
         "embedded": write_embedded_launcher,
         "docker": write_docker_launcher,
         "unsafe-no-isolation": write_unsafe_launcher,
     }
-    built: Browser = build("sandbox", own, Browser, {**given, "launcher": launchers[resolved], **arguments})
+    built: Browser = build("sandbox", backend, Browser, {**defaults, "launcher": launchers[resolved], **arguments})
     return built
 
 
@@ -82,6 +81,8 @@ class Browser:
         pictures: False to compute only boxes; pictures are then empty. It may be changed until the first page.
     """
 
+    _is_trusted = False  # of the class, so that no specification of a browser can set it
+
     def __init__(
         self,
         workers: int = 2,
@@ -93,7 +94,7 @@ class Browser:
         """Nothing is started before the first page."""
         if workers < 1:
             raise ValueError(f"`workers` must be at least 1, got {workers}.")
-        self.workers, self.launcher, self.pictures = workers, launcher, pictures
+        self.workers, self.launcher, self.pictures = workers, launcher, pictures and not self._is_trusted
         self.files = files or WebFiles()
         self.cache = cache if cache is not None else RenderingCache()
         self._lock = threading.Lock()
@@ -106,38 +107,25 @@ class Browser:
         Raises:
             SandboxError: If no browser can be started. The message says what to do. A page never causes this error.
         """
-        found: dict[str, Rendering] = {}
+        renderings: dict[str, Rendering] = {}
         wanted: dict[str, Page] = {}
         keys = [page.key() if self.pictures else f"{page.key()}-boxes" for page in pages]
         for key, page in zip(keys, pages, strict=True):
-            if key in found or key in wanted:
+            if key in renderings or key in wanted:
                 continue
             if len(page.html) > MAX_CHARS:
-                found[key] = Rendering(PageOutcome.TOO_LARGE)
+                renderings[key] = Rendering(PageOutcome.TOO_LARGE)
             elif (known := self.cache.get(key)) is not None:
-                found[key] = known
+                renderings[key] = known
             else:
                 wanted[key] = page
         if wanted:
-            made = self._started().render(list(wanted.values()))
+            made = self._started().render(list(wanted.values()), self._is_trusted)
             for key, rendering in zip(wanted, made, strict=True):
-                found[key] = rendering
+                renderings[key] = rendering
                 if rendering.outcome is PageOutcome.OK:
                     self.cache.put(key, rendering)
-        return [found[key] for key in keys]
-
-    def lay_out(self, pages: Sequence[Page]) -> list[Rendering]:
-        """Boxes of trusted pages, several times as fast: without pictures, separate contexts or a cache.
-
-        Never use it for a page that an agent wrote.
-
-        Args:
-            pages: Of the same width and height, without scripts.
-
-        Raises:
-            SandboxError: If no browser can be started, or a page cannot be laid out.
-        """
-        return self._started().lay_out(pages)
+        return [renderings[key] for key in keys]
 
     def _started(self) -> _Engine:
         with self._lock:
@@ -168,28 +156,13 @@ class Browser:
 
 
 class LayoutBrowser(Browser):
-    """Boxes of trusted pages, without pictures and several times as fast; for agents that write no HTML of their own.
+    """Boxes of trusted pages, without pictures or separate contexts and several times as fast; for agents that write no HTML of their own.
 
-    It can replace a `Browser` if all pages have the same size and no pictures are needed. Never use it for a page that an agent wrote.
+    It can replace a `Browser` if no page has scripts and no pictures are needed; pages of one width and height share a tab. A page that cannot
+    be laid out is a `SandboxError`. Never use it for a page that an agent wrote.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Arguments as for `Browser`, except for `pictures`."""
-        super().__init__(*args, **{**kwargs, "pictures": False})
-
-    def render(self, pages: Sequence[Page]) -> list[Rendering]:
-        """Lay out pages. Results are in the same order and have no pictures; equal pages are laid out once.
-
-        Raises:
-            SandboxError: If no browser can be started, or a page cannot be laid out.
-        """
-        keys = [page.key() for page in pages]
-        found = {key: rendering for key in keys if (rendering := self.cache.get(key)) is not None}
-        wanted = {key: page for key, page in zip(keys, pages, strict=True) if key not in found}
-        for key, rendering in zip(wanted, self.lay_out(list(wanted.values())) if wanted else (), strict=True):
-            self.cache.put(key, rendering)
-            found[key] = rendering
-        return [found[key] for key in keys]
+    _is_trusted = True
 
 
 class _Engine:
@@ -208,19 +181,11 @@ class _Engine:
             self.close()
             raise
 
-    def render(self, pages: Sequence[Page]) -> list[Rendering]:
-        self._prepare(pages)
-        found: list[Rendering] = self._run(self._render_all(pages))
-        return found
-
-    def _prepare(self, pages: Sequence[Page]) -> None:
+    def render(self, pages: Sequence[Page], are_trusted: bool) -> list[Rendering]:
         for page in pages:
             self._files.prepare(page.html)
-
-    def lay_out(self, pages: Sequence[Page]) -> list[Rendering]:
-        self._prepare(pages)
-        found: list[Rendering] = self._run(self._lay_out_all(pages))
-        return found
+        renderings: list[Rendering] = self._run(self._lay_out_all(pages) if are_trusted else self._render_all(pages))
+        return renderings
 
     def close(self) -> None:
         if self._loop.is_running():
@@ -324,9 +289,9 @@ class _Seat:
                     executable_path=self._launcher, args=list(FLAGS), chromium_sandbox=True, timeout=_LAUNCH_TIMEOUT_MS
                 )
             except Error as error:
-                said = [line for line in str(error).splitlines() if line.strip()]
-                own_words = [line for line in said if "[err]" in line]
-                raise SandboxError(f"The browser does not start: {' '.join([*said[:1], *own_words[-3:]])}") from None
+                lines = [line for line in str(error).splitlines() if line.strip()]
+                browser_lines = [line for line in lines if "[err]" in line]
+                raise SandboxError(f"The browser does not start: {' '.join([*lines[:1], *browser_lines[-3:]])}") from None
         return self._browser
 
     async def leave(self) -> None:

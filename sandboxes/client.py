@@ -21,7 +21,7 @@ _SHORT_BYTES = 1 << 14
 _PACKAGE = Path(__file__).parent
 _MODULES = {f"sandboxes.{name}": _PACKAGE / f"{name}.py" for name in ("frames", "files")} | {
     f"sandboxes.runner.{name}": _PACKAGE / "runner" / f"{name}.py"
-    for name in ("buffers", "encode", "syscalls", "walls", "candidate", "child", "zygote")
+    for name in ("buffers", "encode", "syscalls", "walls", "program", "program_process", "supervisor")
 }
 _OUTCOMES = [Outcome(name) for name in frames.OUTCOMES]
 
@@ -35,7 +35,7 @@ PYTHON_FLAGS = ("-s", "-S")
 
 def boot_code() -> str:
     """The program that turns an interpreter into a runner. It reads the remaining code from standard input."""
-    return (_PACKAGE / "runner" / "boot.py").read_text("utf-8")
+    return (_PACKAGE / "runner" / "boot.py").read_bytes().decode()
 
 
 def runner_settings(
@@ -94,7 +94,7 @@ class RunnerClient:
 
     def _boot(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         deadline = time.monotonic() + _START_TIMEOUT_S
-        modules = {name: path.read_text("utf-8") for name, path in _MODULES.items()}
+        modules = {name: path.read_bytes().decode() for name, path in _MODULES.items()}
         blob = repr({"modules": modules, "settings": dict(settings)}).encode()
         self.channel.send(frames.LENGTH.pack(len(blob)) + blob, deadline)
         (length,) = frames.LENGTH.unpack(self._receive(frames.LENGTH.size, deadline))
@@ -147,8 +147,13 @@ class RunnerClient:
                 )
             elif kind in printed and payload and len(printed[kind]) <= 4 * limits.output_chars:
                 printed[kind] += payload  # empty frames are refused: there could be infinitely many
-            elif kind == frames.DONE and len(calls) == num_calls and length == frames.USAGE.size and self._is_in_step():
-                out, err = (bytes(text).decode("utf-8", "replace")[: limits.output_chars] for text in printed.values())
+            elif (
+                kind == frames.DONE
+                and len(calls) == num_calls
+                and length == frames.USAGE.size
+                and (self._sent or self._start == len(self._received))  # nothing beyond the requested results
+            ):
+                out, err = (text.decode(errors="replace")[: limits.output_chars] for text in printed.values())
                 usage = frames.USAGE.unpack(payload)
                 if not all(0.0 <= used < math.inf for used in usage):
                     raise RunnerError("It broke the protocol.")
@@ -156,10 +161,6 @@ class RunnerClient:
                 return ExecutionResult(tuple(calls), out, err, *usage)
             else:
                 raise RunnerError("It broke the protocol.")
-
-    def _is_in_step(self) -> bool:
-        """True if the runner has sent nothing beyond the requested results."""
-        return bool(self._sent) or self._start == len(self._received)
 
     def _receive(self, count: int, deadline: float) -> bytes:
         self._await(count, deadline)
@@ -200,7 +201,7 @@ def _allowed_s(program: Program) -> float:
 
 def _call_result(outcome: Outcome, payload: bytes, wall_s: float) -> CallResult:
     if outcome is not Outcome.OK:
-        return CallResult(outcome, error=payload.decode("utf-8", "replace")[: frames.MAX_NAME_CHARS], wall_s=wall_s)
+        return CallResult(outcome, error=payload.decode(errors="replace")[: frames.MAX_NAME_CHARS], wall_s=wall_s)
     try:
         value = values.parse(payload)
         fingerprint = _short_fingerprint(payload) if len(payload) <= _SHORT_BYTES else values.fingerprint(value)

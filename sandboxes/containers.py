@@ -16,7 +16,7 @@ from docker.errors import APIError, DockerException, NotFound
 
 from sandboxes.channel import MAX_ERROR_CHARS, Channel
 from sandboxes.client import ENVIRONMENT, PYTHON_FLAGS, boot_code
-from sandboxes.daemon import knock
+from sandboxes.prerequisites import knock
 
 LABEL = "colbench-gym.sandbox"
 #: Exceptions of the communication with a daemon: docker's own errors, and those of requests (an OSError).
@@ -163,7 +163,7 @@ def lock_down(memory_mib: int, cpus: float, runtime: str | None) -> dict[str, An
         "hostname": "sandbox",
         "working_dir": "/",
         "environment": ENVIRONMENT,
-        "labels": {LABEL: "1", _OWNER: _this_process()},
+        "labels": {LABEL: "1", _OWNER: json.dumps([_machine(), os.getpid(), _start_time(os.getpid())])},
         "runtime": runtime,
     }
 
@@ -180,10 +180,6 @@ def reap(client: docker.DockerClient) -> list[str]:
                 container.remove(force=True, v=True)
                 removed.append(str(container.id))
     return removed
-
-
-def _this_process() -> str:
-    return json.dumps([_machine(), os.getpid(), _start_time(os.getpid())])
 
 
 def _is_gone(owner: str) -> bool:

@@ -14,27 +14,27 @@ def usable_cpus() -> int:
     return min(affinity, cgroup_cpus() or affinity)
 
 
-def cgroup_cpus(own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int | None:
+def cgroup_cpus(cgroups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int | None:
     """Whole cores of the smallest CPU quota around this process, at least 1; None without a quota.
 
     Args:
-        own: File that lists the cgroups of this process.
+        cgroups: File that lists the cgroups of this process.
         root: Mount point of the cgroups: version 2, version 1, or both.
     """
-    quotas = [quota for folder in cgroup_folders(own, root) if (quota := _quota(folder)) is not None]
+    quotas = [quota for folder in cgroup_folders(cgroups, root) if (quota := _quota(folder)) is not None]
     return max(1, int(min(quotas))) if quotas else None
 
 
-def cgroup_folders(own: Path, root: Path, controller: str = "cpu") -> Iterator[Path]:
+def cgroup_folders(cgroups: Path, root: Path, controller: str = "cpu") -> Iterator[Path]:
     """The cgroup of this process and all its parents. In a container only its own cgroup is visible, which is mounted at the root.
 
     Args:
-        own: As in `cgroup_cpus`.
+        cgroups: As in `cgroup_cpus`.
         root: As in `cgroup_cpus`.
         controller: What is limited, such as "cpu" or "memory"; version 1 has cgroups of its own for each.
     """
     try:
-        lines = own.read_text().splitlines()
+        lines = cgroups.read_text().splitlines()
     except OSError:
         return
     for controllers, _, path in (line.partition(":")[2].partition(":") for line in lines):

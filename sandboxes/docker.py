@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import docker
 from docker.errors import APIError, ImageNotFound
 
 from sandboxes.channel import RunnerError
 from sandboxes.client import RunnerClient, runner_settings
 from sandboxes.containers import DAEMON_ERRORS, MAX_PROCESSES, ContainerChannel, connect, reap
-from sandboxes.daemon import address
 from sandboxes.images import PACKAGES_DIRECTORY, default_image
 from sandboxes.pool import ATTEMPTS, PooledSandbox
+from sandboxes.prerequisites import address
 from sandboxes.sandbox import SandboxError
 from sandboxes.self_test import check_walls
 
@@ -81,43 +80,21 @@ class DockerSandbox(PooledSandbox):
         }
 
 
-@dataclass(frozen=True)
-class Cgroups:
-    """The limits that a daemon can enforce by cgroups, version 1 or 2. It silently ignores limits that it cannot enforce, except CPUs.
+def limits_of(info: Mapping[str, Any], memory_mib: int) -> dict[str, str]:
+    """The guarantees for a container's memory and processes, as text for people. They apply to each program: a container runs one at a time.
 
-    A container runs one program at a time, so its limits apply to each program.
-
-    Attributes:
-        version: Version of the cgroups.
-        memory: Whether memory can be limited.
-        swap: Whether swap can be limited.
-        processes: Whether the number of processes and threads can be limited.
-        cpus: Whether CPU time can be limited.
+    Args:
+        info: The daemon's description of itself (`docker info`). It silently ignores limits that it cannot enforce, except CPUs.
+        memory_mib: Memory of the container in MiB.
     """
-
-    version: str = "?"
-    memory: bool = False
-    swap: bool = False
-    processes: bool = False
-    cpus: bool = False
-
-    @classmethod
-    def of(cls, info: Mapping[str, Any]) -> Cgroups:
-        """Read the capabilities from the daemon's description of itself (`docker info`)."""
-        keys = ("MemoryLimit", "SwapLimit", "PidsLimit", "CpuCfsQuota")
-        return cls(str(info.get("CgroupVersion", "1")), *(bool(info.get(key)) for key in keys))
-
-    def guarantees(self, memory_mib: int) -> dict[str, str]:
-        """The guarantees for a container's memory and processes, as text for people."""
-        by = f"(cgroup version {self.version})"
-        swap = "without swap" if self.swap else "and swap without limit"
-        memory = (
-            f"{memory_mib} MiB {swap} in the container {by}" if self.memory else "the container has no limit: no memory cgroup"
-        )
-        processes = (
-            f"{MAX_PROCESSES} in the container {by}" if self.processes else "threads have no limit: no cgroup of processes"
-        )
-        return {"memory": memory, "processes": processes}
+    by = f"(cgroup version {info.get('CgroupVersion', '1')})"
+    swap = "without swap" if info.get("SwapLimit") else "and swap without limit"
+    memory = f"{memory_mib} MiB {swap} in the container {by}"
+    processes = f"{MAX_PROCESSES} in the container {by}"
+    return {
+        "memory": memory if info.get("MemoryLimit") else "the container has no limit: no memory cgroup",
+        "processes": processes if info.get("PidsLimit") else "threads have no limit: no cgroup of processes",
+    }
 
 
 class _Launcher:
@@ -147,7 +124,8 @@ class _Launcher:
         self._memory_mib, self._patience_s = memory_mib, patience_s
         self._omit_walls, self._changes, self._is_checked = tuple(omit_walls), changes, is_checked
         self._has_worked = False
-        self._cgroups, self._cpus = Cgroups(), 0.0
+        self._limits: dict[str, str] = {}
+        self._cpus = 0.0
         self._reaped_by = 0
         self._lock = threading.Lock()
 
@@ -184,8 +162,7 @@ class _Launcher:
         runner = RunnerClient(
             channel, runner_settings(modules, package_parents=(PACKAGES_DIRECTORY,), omit_walls=self._omit_walls)
         )
-        runner.ready |= {"image": self._image, "runtime": self._runtime or "default"}
-        runner.ready |= self._cgroups.guarantees(self._memory_mib)
+        runner.ready |= {"image": self._image, "runtime": self._runtime or "default"} | self._limits
         if self._is_checked:
             # An image contains no data of the user, so programs may read it if the kernel has no Landlock.
             check_walls(runner, tolerated=() if runner.ready["landlock"] else ("read /etc/passwd",))
@@ -196,43 +173,26 @@ class _Launcher:
         with self._lock:
             if self._reaped_by == os.getpid():
                 return
-            client = connect()
-            try:
+            with contextlib.closing(connect()) as client:
                 info = client.info()
-                self._cgroups = Cgroups.of(info)
+                self._limits = limits_of(info, self._memory_mib)
                 # Two if available: with one, the quota stops the runner while its program runs.
-                self._cpus = float(min(2, int(info.get("NCPU", 1)))) if self._cgroups.cpus else 0.0
+                self._cpus = float(min(2, int(info.get("NCPU", 1)))) if info.get("CpuCfsQuota") else 0.0
                 reap(client)
-            finally:
-                client.close()
             self._reaped_by = os.getpid()
 
 
 def missing(image: str | None = None) -> str:
     """What the Docker backend lacks here: a daemon or the image; "" if nothing is missing."""
+    image = image or default_image()
     try:
-        client = connect()
+        with contextlib.closing(connect()) as client:
+            client.images.get(image)
+    except ImageNotFound:
+        return f"Docker has no image {image!r}"
     except DAEMON_ERRORS:
         return f"no Docker daemon answers at {address() or 'its usual place'}"
-    try:
-        client.images.get(image or default_image())
-    except DAEMON_ERRORS:
-        return f"Docker has no image {image or default_image()!r}"
-    finally:
-        client.close()
     return ""
-
-
-def client_or_error() -> docker.DockerClient:
-    """A client of the daemon.
-
-    Raises:
-        SandboxError: If no daemon answers. The message says what to do.
-    """
-    try:
-        return connect()
-    except DAEMON_ERRORS as error:
-        raise explain(error) from error
 
 
 def explain(error: Exception, image: str = "") -> SandboxError:

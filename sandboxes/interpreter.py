@@ -44,27 +44,27 @@ def find_interpreter(packages: Sequence[str]) -> Interpreter:
     # In a virtual environment made with copies, the binary finds the standard library through a file of the environment.
     executable = os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
     roots, hidden = interpreter_files()
-    found, directories = _find_packages(packages)
+    installed, directories = _find_packages(packages)
     return Interpreter(
         executable=executable,
         roots=(*roots, *directories),
         hidden=tuple(hidden),
-        packages=found,
+        packages=installed,
         package_parents=tuple(dict.fromkeys(os.path.dirname(path) for path in directories)),
     )
 
 
 def _find_packages(packages: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    found, directories = [], []
+    installed, directories = [], []
     for name in packages:
         spec = importlib.util.find_spec(name)
         if spec is None:
             continue
-        found.append(name)
+        installed.append(name)
         for location in spec.submodule_search_locations or [spec.origin or ""]:
             # A wheel stores its bundled shared libraries in "<name>.libs", beside the package.
             directories += [path for path in (location, f"{location}.libs") if os.path.exists(path)]
-    return tuple(found), tuple(directories)
+    return tuple(installed), tuple(directories)
 
 
 def counts_by_namespace() -> bool:

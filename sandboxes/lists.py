@@ -42,17 +42,17 @@ def split_lists(words: Sequence[str], lists: Collection[str], splits_blanks: Col
         lists: Names of the options that take lists, with underscores.
         splits_blanks: Those of them whose values contain no blanks outside of JSON.
     """
-    found: list[str] = []
+    split: list[str] = []
     name = ""
     for word in words:
         if word.startswith("--"):
             option, equals, value = word.partition("=")
             name = option[2:].replace("-", "_")
             values = listed(value, name in splits_blanks) if equals and name in lists else []
-            found += [option, *values] if len(values) > 1 else [word]
+            split += [option, *values] if len(values) > 1 else [word]
         else:
-            found += listed(word, name in splits_blanks) if name in lists else [word]
-    return found
+            split += listed(word, name in splits_blanks) if name in lists else [word]
+    return split
 
 
 def refuse_list(name: str, text: str, advice: str) -> None:

@@ -29,32 +29,18 @@ def add_log_level(parser: argparse.ArgumentParser) -> None:
     )
 
 
-class ScreenHandler(logging.Handler):
-    """Writes messages to the screen, as plain lines; with the time where the stream is a file.
+class _Lines(logging.Formatter):
+    """A message as plain text; with its level from warnings on, with its logger for debugging, and with the time in a file."""
 
-    Args:
-        stream: "stdout" or "stderr", looked up for every message; or an open stream.
-    """
-
-    def __init__(self, stream: str | TextIO) -> None:
+    def __init__(self, has_times: bool) -> None:
         super().__init__()
-        self._stream = stream
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write a message."""
-        try:
-            stream: TextIO = getattr(sys, self._stream) if isinstance(self._stream, str) else self._stream
-            stream.write(("".join([_time(record) if _is_file(stream) else "", self.format(record)])) + "\n")
-            stream.flush()
-        except Exception:  # as the handlers of the standard library do
-            self.handleError(record)
+        self._has_times = has_times
 
     def format(self, record: logging.LogRecord) -> str:
-        """The message; with its level from warnings on, and with its logger for debugging."""
         text = visible(super().format(record))
-        if record.levelno >= logging.WARNING:
-            return f"{record.levelname.lower()}: {text}"
-        return f"{record.name}: {text}" if record.levelno < logging.INFO else text
+        if record.levelno != logging.INFO:
+            text = f"{record.levelname.lower() if record.levelno > logging.INFO else record.name}: {text}"
+        return f"{self.formatTime(record, '%Y-%m-%d %H:%M:%S')} {text}" if self._has_times else text
 
 
 @contextmanager
@@ -63,7 +49,7 @@ def shown_logs(level: str, stream: str | TextIO = "stdout", always: bool = True)
 
     Args:
         level: A name from `LEVELS`.
-        stream: See `ScreenHandler`.
+        stream: "stdout", "stderr" or an open stream. In a file, each message has its time.
         always: False leaves everything as it is where the caller has configured logging already.
     """
     if not always and is_configured():
@@ -71,7 +57,9 @@ def shown_logs(level: str, stream: str | TextIO = "stdout", always: bool = True)
         return
     loggers = [logging.getLogger(name) for name in PACKAGES]
     before = [logger.level for logger in loggers]
-    handler = ScreenHandler(stream)
+    screen: TextIO = getattr(sys, stream) if isinstance(stream, str) else stream
+    handler = logging.StreamHandler(screen)
+    handler.setFormatter(_Lines(_is_file(screen)))
     for logger in loggers:
         logger.addHandler(handler)
         logger.setLevel(level.upper())
@@ -87,10 +75,6 @@ def is_configured(names: Sequence[str] = PACKAGES) -> bool:
     """Whether the root logger or a logger of ours has a handler that does something."""
     loggers = [logging.getLogger(), *map(logging.getLogger, names)]
     return any(not isinstance(handler, logging.NullHandler) for logger in loggers for handler in logger.handlers)
-
-
-def _time(record: logging.LogRecord) -> str:
-    return logging.Formatter().formatTime(record, "%Y-%m-%d %H:%M:%S ")
 
 
 def _is_file(stream: TextIO) -> bool:

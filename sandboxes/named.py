@@ -1,4 +1,4 @@
-"""Objects by name: a name of ours, or "package.module:NAME" of somebody else's, with keyword arguments in a mapping or in JSON.
+"""Objects by name: a name of ours, or a user-defined "package.module:NAME", with keyword arguments in a mapping or in JSON.
 
 Simulated humans, sandboxes, critics, algorithms, environment records and sources of tasks are all named this way, with the same errors.
 The module stands here because every package may import `sandboxes`.
@@ -54,10 +54,10 @@ def spec_of(setting: str, text: str) -> str | dict[str, Any]:
     if not text.lstrip().startswith("{"):
         return text
     try:
-        found: dict[str, Any] = json.loads(text)
+        spec: dict[str, Any] = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"`{setting}` must be a name or valid JSON: {error}.") from None
-    return found
+    return spec
 
 
 def name_and_arguments(setting: str, spec: Spec) -> tuple[str, dict[str, Any]]:
@@ -90,16 +90,15 @@ def load_named(setting: str, name: str) -> Any:
         raise ValueError(f"`{setting}` must be 'package.module:NAME', got {name!r}.")
     find_beside()
     try:
-        return getattr(import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
-            raise ValueError(_failed(setting, module, error)) from error  # a package that the module needs
-        raise ValueError(f"`{setting}` names a module that does not exist: {module!r}.") from None
+        loaded = import_module(module)
+        if hasattr(loaded, attribute):
+            return getattr(loaded, attribute)
     except Exception as error:  # an external module may fail in any way
-        if isinstance(error, AttributeError) and module in sys.modules and not hasattr(sys.modules[module], attribute):
-            near = nearest(attribute, [one for one in dir(sys.modules[module]) if not one.startswith("_")])
-            raise ValueError(f"`{setting}`: the module {module!r} has no {attribute!r}.{near}") from None
-        raise ValueError(_failed(setting, module, error)) from error
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            raise ValueError(f"`{setting}` names a module that does not exist: {module!r}.") from None
+        raise ValueError(f"`{setting}`: the module {module!r} cannot be imported ({where(error)}).") from error
+    near = nearest(attribute, [name_there for name_there in dir(loaded) if not name_there.startswith("_")])
+    raise ValueError(f"`{setting}`: the module {module!r} has no {attribute!r}.{near}")
 
 
 def load_class(setting: str, name: str, kind: str, methods: Sequence[str] = (), base: type | None = None) -> type[Any]:
@@ -115,17 +114,17 @@ def load_class(setting: str, name: str, kind: str, methods: Sequence[str] = (), 
     Raises:
         ValueError: If it cannot be loaded, is no class, lacks a method, or is not derived from `base`.
     """
-    found = load_named(setting, name)
-    if not isinstance(found, type):
-        raise ValueError(f"`{setting}` must name {kind}, got {name!r}, which is no class but a {type(found).__name__}.")
-    abstract: Collection[str] = getattr(found, "__abstractmethods__", ())
-    if lacking := [method for method in methods if method in abstract or not callable(getattr(found, method, None))]:
-        raise ValueError(
-            f"`{setting}` must name {kind}, got {name!r}, which has no method {' and no '.join(map(repr, lacking))}."
-        )
-    if base is not None and base not in found.__mro__:
-        raise ValueError(f"`{setting}` must name {kind}, got {name!r}, which is not derived from it.")
-    return found
+    loaded = load_named(setting, name)
+    abstract: Collection[str] = getattr(loaded, "__abstractmethods__", ())
+    if not isinstance(loaded, type):
+        why = f"is no class but a {type(loaded).__name__}"
+    elif lacking := [method for method in methods if method in abstract or not callable(getattr(loaded, method, None))]:
+        why = f"has no method {' and no '.join(map(repr, lacking))}"
+    elif base is not None and base not in loaded.__mro__:
+        why = "is not derived from it"
+    else:
+        return loaded
+    raise ValueError(f"`{setting}` must name {kind}, got {name!r}, which {why}.")
 
 
 def make_named(
@@ -135,7 +134,7 @@ def make_named(
     expected: str,
     method: str,
     base: type,
-    given: Mapping[str, Any] | None = None,
+    added: Mapping[str, Any] | None = None,
 ) -> Any:
     """Make the object that a name, or a mapping with a "name" and its arguments, stands for.
 
@@ -146,7 +145,7 @@ def make_named(
         expected: As `kind` of `load_class`.
         method: The method that its class must define.
         base: Class that it must be derived from.
-        given: As in `build`.
+        added: As in `build`.
 
     Raises:
         ValueError: If the name is unknown, the class is another one, or an argument is missing or unknown to it.
@@ -155,10 +154,10 @@ def make_named(
     if ":" not in name and name not in known:
         raise unknown(setting, name, known)
     kind = load_class(setting, known.get(name, name), expected, (method,), base)
-    return build(setting, name, kind, arguments, given)
+    return build(setting, name, kind, arguments, added)
 
 
-def build(setting: str, name: str, kind: Any, arguments: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> Any:
+def build(setting: str, name: str, kind: Any, arguments: Mapping[str, Any], added: Mapping[str, Any] | None = None) -> Any:
     """Make an object of a class, with errors that name the setting.
 
     Args:
@@ -166,23 +165,21 @@ def build(setting: str, name: str, kind: Any, arguments: Mapping[str, Any], give
         name: The name by which the class was found.
         kind: The class.
         arguments: The user's keyword arguments.
-        given: Arguments that the program adds. A class of somebody else's gets those that it takes and that the user does not give.
+        added: Arguments that the program adds. A user-defined class gets those that it takes and that the user does not give.
 
     Raises:
-        ValueError: If an argument is unknown or missing, or the constructor of somebody else's class fails; says where.
+        ValueError: If an argument is unknown or missing, or the constructor of a user-defined class fails; says where.
     """
-    added, is_own = dict(given or {}), ":" not in name
+    is_user_defined, added = ":" in name, dict(added or {})
     parameters = inspect.signature(kind).parameters
-    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    if not is_own and not takes_any:
-        added = {one: value for one, value in added.items() if one in parameters}
-    if not is_own:
-        added = {one: value for one, value in added.items() if one not in arguments}
+    if is_user_defined:
+        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        added = {key: value for key, value in added.items() if key not in arguments and (takes_any or key in parameters)}
     try:
         inspect.signature(kind).bind(**added, **arguments)
     except TypeError as error:
-        taken = ", ".join(one for one in parameters if one not in added) or "no arguments"
-        near = next((hint for one in arguments if one not in parameters and (hint := nearest(one, list(parameters)))), "")
+        taken = ", ".join(argument for argument in parameters if argument not in added) or "no arguments"
+        near = next(filter(None, (nearest(key, list(parameters)) for key in arguments if key not in parameters)), "")
         raise ValueError(
             f"The {name!r} {setting} takes {taken}; got {list(arguments)!r}: {error}.{near} "
             f'Give a mapping (JSON on the command line) such as {{"name": "{name}", ...}}.'
@@ -191,8 +188,8 @@ def build(setting: str, name: str, kind: Any, arguments: Mapping[str, Any], give
         return kind(**added, **arguments)
     except (ValueError, ImportError, OSError):
         raise
-    except Exception as error:  # somebody else's class may fail in any way
-        if is_own:
+    except Exception as error:  # a user-defined class may fail in any way
+        if not is_user_defined:
             raise
         raise ValueError(f"`{setting}` {name!r} cannot be made ({where(error)}).") from error
 
@@ -202,7 +199,3 @@ def where(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     at = f"{frames[-1].filename}, line {frames[-1].lineno}: " if frames else ""
     return f"{at}{type(error).__name__}: {error}"
-
-
-def _failed(setting: str, module: str, error: BaseException) -> str:
-    return f"`{setting}`: the module {module!r} cannot be imported ({where(error)})."

@@ -17,6 +17,7 @@ from enum import Enum
 from types import TracebackType
 from typing import Any, Literal
 
+from sandboxes.errors import SandboxError as SandboxError
 from sandboxes.frames import SEMANTICS
 from sandboxes.values import fingerprint
 
@@ -30,10 +31,6 @@ _LIMITS: tuple[tuple[str, Any, int], ...] = (
 
 #: Maximal total size of all values of a program, in multiples of the largest value.
 MAX_LARGEST_VALUES = 16
-
-
-class SandboxError(RuntimeError):
-    """The sandbox itself failed or is unsafe. The message says what is missing and how to get it."""
 
 
 class Outcome(str, Enum):

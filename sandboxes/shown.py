@@ -127,7 +127,7 @@ def _atom(tag: str, body: Any, room: int) -> str:
         raw = repr(bytes.fromhex(body[: 2 * room]))
         return raw if tag == "bytes" else f"bytearray({raw})"
     if tag == "complex":
-        return f"complex({', '.join(map(_number, body))})"
+        return f"complex({', '.join(str(part['float'])[:10] if isinstance(part, dict) else repr(part) for part in body)})"
     if tag in ("fraction", "range", "timedelta"):
         name = {"fraction": "Fraction", "range": "range", "timedelta": "timedelta"}[tag]
         return f"{name}({', '.join(_integer(part, room) for part in body)})"
@@ -142,7 +142,3 @@ def _integer(body: Any, room: int) -> str:
     if isinstance(text, int):
         return str(text)
     return str(int(text, 16)) if len(text) <= _MAX_HEX else str(text)[: room + 1]
-
-
-def _number(body: Any) -> str:
-    return str(body["float"])[:10] if isinstance(body, dict) else repr(body)

@@ -3,7 +3,7 @@
 A command is `python -m PACKAGE.MODULE` or one of the console scripts. This module is the first that the packages import, so its rules hold
 while the others are imported. It imports only modules that the interpreter already has.
 
-* With `-OO` or `PYTHONOPTIMIZE=2` a command starts again with `-O`: Transformers, the help texts and the list of environments read docstrings.
+* `-OO` and `PYTHONOPTIMIZE=2` are refused: Transformers, the help texts and the list of environments read docstrings.
 * Ctrl-C ends the process with status 130 and no traceback. During an import it ends at once: a half-imported module may turn the exception
   into another one. At any other time it is a `KeyboardInterrupt`, which the command handles.
 * A standard stream that is closed (`<&- >&-`) is opened on the null device; otherwise the next file that is opened would get its number.
@@ -46,30 +46,19 @@ def is_command() -> bool:
 
 def prepare() -> None:
     """Apply the rules of this module to this process."""
+    if sys.flags.optimize > 1:
+        sys.exit("error: the commands read docstrings, which -OO and PYTHONOPTIMIZE=2 remove; use -O at most")
     sys.excepthook = _excepthook
     if (
         signal.getsignal(signal.SIGINT) is signal.default_int_handler
     ):  # not where a shell has started the command in the background
         signal.signal(signal.SIGINT, _interrupt)
-    _keep_docstrings()
     _open_closed_streams()
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             setattr(sys, name, ending_with_reader(stream))
     atexit.register(_flush)  # registered first, so it runs last
-
-
-def _keep_docstrings() -> None:
-    if sys.flags.optimize < 2 or os.environ.get("PYTHONOPTIMIZE") == "1":
-        return
-    os.environ["PYTHONOPTIMIZE"] = "1"
-    words = sys.orig_argv[1:]
-    for i, word in enumerate(words):
-        if word.startswith("-m") or not word.startswith("-"):
-            break
-        words[i] = word.replace("OO", "O")
-    os.execv(sys.executable, [sys.executable, *words])
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -91,18 +80,13 @@ def _excepthook(kind: type[BaseException], error: BaseException, traceback: Trac
 
 def _open_closed_streams() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
         if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
             setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 class _Pipe(io.FileIO):
     """A pipe or socket that ends the process where it has no reader."""
-
-    has_reader = True
 
     def write(self, data: Any, /) -> int:
         """Write bytes; those of other threads are dropped where the reader has left.
@@ -110,14 +94,12 @@ class _Pipe(io.FileIO):
         Raises:
             SystemExit: If the reader has left.
         """
-        if self.has_reader:
-            try:
-                return super().write(data)
-            except (BrokenPipeError, ConnectionResetError):
-                self.has_reader = False
-        if _thread.get_ident() == _MAIN_THREAD:
-            raise SystemExit(READER_LEFT)
-        return memoryview(data).nbytes
+        try:
+            return super().write(data)
+        except (BrokenPipeError, ConnectionResetError):
+            if _thread.get_ident() == _MAIN_THREAD:
+                raise SystemExit(READER_LEFT) from None
+            return memoryview(data).nbytes
 
 
 def ending_with_reader(stream: io.TextIOWrapper) -> io.TextIOWrapper:

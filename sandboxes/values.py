@@ -38,28 +38,18 @@ import hashlib
 import json
 import math
 import secrets
-from collections import Counter, deque
-from collections.abc import Callable
 from typing import Any
 
 from sandboxes import frames
-from sandboxes.atoms import Budget, MalformedValue, OversizedValue, atom_text, is_atom, number_text, parse_atom, split_tag
+from sandboxes.atoms import Budget, MalformedValue, OversizedValue, atom_text, number_text, parse_atom, split_tag
 from sandboxes.runner.encode import TooLarge, Unsupported, to_json
 
-__all__ = ["MalformedValue", "OversizedValue", "canonical", "decode", "equal", "fingerprint", "fingerprint_of", "parse"]
+__all__ = ["MalformedValue", "OversizedValue", "canonical", "fingerprint", "fingerprint_of", "parse"]
 
-_MAX_KEYS_OF_ONE_HASH = 16
 _MAX_INT_CHARS = len("-9007199254740992")
 _MAX_OWN_BYTES = 1 << 20
 _UNHASHABLE = ("dict", "set", "bytearray", "deque")
-_HASHED = ("dict", "set", "frozenset")
-_CONTAINERS: dict[str, Callable[[Any], Any]] = {
-    "tuple": tuple,
-    "set": set,
-    "frozenset": frozenset,
-    "deque": deque,
-    "dict": dict,
-}
+_CONTAINERS = ("tuple", "set", "frozenset", "deque", "dict")
 
 
 def parse(payload: bytes) -> Any:
@@ -110,26 +100,6 @@ def fingerprint_of(value: object) -> str:
         return fingerprint(json.loads(to_json(value, _MAX_OWN_BYTES)))
     except (TooLarge, Unsupported) as error:
         raise ValueError(f"Expected a value that crosses from a sandbox, got {type(value).__name__}.") from error
-
-
-def equal(a: Any, b: Any, nan_equal: bool = False) -> bool:
-    """Whether two wires represent values that are equal in Python; False if one is malformed."""
-    try:
-        return canonical(a, nan_equal) == canonical(b, nan_equal)
-    except MalformedValue:
-        return False
-
-
-def decode(wire: Any) -> Any:
-    """Rebuild the Python value, for display and tests. Never use it for comparisons: use `equal`.
-
-    Raises:
-        MalformedValue: If the wire is malformed.
-        OversizedValue: If it exceeds a budget, or if more than 16 elements of a set or keys of a dict have the same hash: these are
-            deliberate collisions, which would take quadratic time.
-    """
-    canonical(wire)
-    return _decode(wire, Budget())
 
 
 class _Canonical:
@@ -186,25 +156,6 @@ class _Canonical:
                 raise MalformedValue("Expected pairs in 'dict'.")
             entries.append(f"{self.text(pair[0], depth, True)}:{self.text(pair[1], depth, False)}")
         return sorted(entries)
-
-
-def _decode(wire: Any, budget: Budget) -> Any:
-    if isinstance(wire, list):
-        return [_decode(item, budget) for item in wire]
-    if not isinstance(wire, dict):
-        return wire
-    tag, body = split_tag(wire)
-    if is_atom(tag):
-        return parse_atom(tag, body, budget)
-    items = _decode(body, budget)
-    if tag in _HASHED:
-        _check_hashes([key for key, _ in items] if tag == "dict" else items)
-    return _CONTAINERS[tag](items)
-
-
-def _check_hashes(keys: list[Any]) -> None:
-    if max(Counter(map(hash, keys)).values(), default=0) > _MAX_KEYS_OF_ONE_HASH:
-        raise OversizedValue(f"Expected at most {_MAX_KEYS_OF_ONE_HASH} set elements or dict keys of one hash.")
 
 
 def _short_int(text: str) -> int:

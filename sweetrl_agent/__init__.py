@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from sweetrl_agent.core.callback import Callback, StopTraining
     from sweetrl_agent.core.critic import Critic
     from sweetrl_agent.core.environment import EnvironmentRecord
-    from sweetrl_agent.core.on_policy import OnPolicyAlgorithm
     from sweetrl_agent.core.policy import Policy
     from sweetrl_agent.core.settings import setting
     from sweetrl_agent.evaluate import run_evaluate
     from sweetrl_agent.rollouts.play import play
     from sweetrl_agent.train import run_train
+    from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
@@ -45,7 +45,7 @@ __all__ = [
 ]
 _WHERE = {
     "Algorithm": "core.algorithm", "Callback": "core.callback", "StopTraining": "core.callback", "Critic": "core.critic", "EnvironmentRecord": "core.environment",
-    "OnPolicyAlgorithm": "core.on_policy", "Policy": "core.policy", "play": "rollouts.play", "run_compare": "compare", "run_evaluate": "evaluate", "run_train": "train", "setting": "core.settings",
+    "OnPolicyAlgorithm": "trainers.on_policy", "Policy": "core.policy", "play": "rollouts.play", "run_compare": "compare", "run_evaluate": "evaluate", "run_train": "train", "setting": "core.settings",
 }  # fmt: skip
 
 

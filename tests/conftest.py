@@ -1,10 +1,12 @@
 """What tests of more than one package need: processes, and a Docker daemon of our own that may be killed."""
 
 import contextlib
+import gc
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -14,15 +16,27 @@ from hypothesis import settings
 
 from sweetrl_agent.core.processes import yield_idle_threads
 
-yield_idle_threads()  # before any test loads torch: two processes of tests share two cores
+# Before any test loads torch: two processes of tests share two cores.
+yield_idle_threads()
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # No test depends on the clock. `benchmarks/fuzz.py` asks for more inputs, of the properties that do not name a number of their own.
-settings.register_profile("tests", max_examples=int(os.environ.get("COLBENCH_FUZZ_EXAMPLES", "500")), deadline=None)
+settings.register_profile("tests", max_examples=int(os.environ.get("COLBENCH_FUZZ_EXAMPLES", "100")), deadline=None)
 settings.load_profile("tests")
 os.environ.setdefault("COLBENCH_PAGE_TIMEOUT_S", "600")  # tests of the limit name their own
 
 #: Set where everything must be there, as in `.ci/run`: a missing backend is then a failure.
 MUST_HAVE_ALL = os.environ.get("COLBENCH_REQUIRE_BACKENDS") == "1"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _light_process():
+    """Leaves the libraries' objects out of garbage collections, which took half the time of a tiny run: every stage starts some. And one thread
+    for torch, of which a run without `--threads` leaves as many as cores."""
+    gc.collect()
+    gc.freeze()
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
 
 
 def _descendants(pid):
@@ -39,25 +53,36 @@ def descendants():
     return _descendants
 
 
-class UntimedModel:
-    """In place of a model that is timed before a run: everything takes a hundredth of a second, at once."""
-
-    def __init__(self, *_):
-        pass
-
-    def seconds(self, wanted):
-        return dict.fromkeys(wanted, 0.01)
-
-
 @pytest.fixture(scope="session")
 def untimed():
     """Dry runs and runs in this process time neither a model nor episodes, which takes seconds each."""
-    from sweetrl_agent.trainers import machine
+    from colbench_gym.evaluation.trial import Trial
+    from sweetrl_agent.core.work import Line, Speeds
+    from sweetrl_agent.trainers import speeds
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(machine, "TimedModel", UntimedModel)
-        patch.setattr(machine, "environment_pace", lambda *_: machine.Pace(0.01, 0.01, False, ""))
+        patch.setattr(speeds, "time_model", lambda *_: Speeds(*[Line(call=0.01)] * 4))
+        patch.setattr(speeds, "time_environment", lambda *_: Trial(num_steps=1, reset_s=0.01, step_s=0.01))
         yield
+
+
+#: Tables of what is registered by name: module -> name.
+REGISTRIES = {
+    "sweetrl_agent.algorithms.registry": "ALGORITHMS", "sweetrl_agent.algorithms.critics": "CRITICS", "sweetrl_agent.algorithms.own_critics": "SPECS",
+    "sweetrl_agent.envs.registry": "RECORDS", "sweetrl_agent.models.loading": "ENGINES",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _unregistered():
+    """What a test registers is forgotten after it: settings are derived from the tables, and tests run in any order."""
+    tables = [getattr(sys.modules[module], name) for module, name in REGISTRIES.items() if module in sys.modules]
+    before = [dict(table) for table in tables]
+    yield
+    for table, entries in zip(tables, before, strict=True):
+        if table != entries:
+            table.clear()
+            table.update(entries)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -46,7 +47,7 @@ ALLOWED_RANDOM = {
     },
 }
 #: The runner of a sandbox seeds the generators of the program that it runs, and nobody else's.
-SEEDS_GLOBALS = {"sandboxes.runner.candidate", "sandboxes.runner.child", "sandboxes.runner.zygote"}
+SEEDS_GLOBALS = {"sandboxes.runner.program", "sandboxes.runner.program_process", "sandboxes.runner.supervisor"}
 #: Folders of the trainer: a module imports from those before its own, the commands from all.
 FOLDERS = (
     "core", "envs", "config", "data", "policies", "models", "rollouts", "critics", "trainers", "reporting", "algorithms", "evaluation",
@@ -56,10 +57,12 @@ FOLDERS = (
 SHARED_WITH_COLBENCH = {
     "colbench_gym.digests", "colbench_gym.errors", "colbench_gym.files", "colbench_gym.generators", "colbench_gym.outside_text", "colbench_gym.reasoning", "colbench_gym.seeds",
     "colbench_gym.scoring.intervals", "colbench_gym.stage_records", "colbench_gym.user_file",
-    *(f"colbench_gym.agents.{name}" for name in ("agent", "chat", "person", "prompts")),
+    *(f"colbench_gym.agents.{name}" for name in ("agent", "chat", "menu", "person", "prompts")),
     *(f"colbench_gym.servers.{name}" for name in ("chat_server", "completion", "errors")),
-    *(f"colbench_gym.evaluation.{name}" for name in ("cells", "folder", "prices", "summary", "table", "trial")),
+    *(f"colbench_gym.evaluation.{name}" for name in ("evaluation", "folder", "names", "policies", "prices", "rows", "summary", "table", "trial")),
 }  # fmt: skip
+#: An object of a module, as a text.
+_OBJECT = re.compile(r"[a-z_]+(\.\w+)+:\w+")
 #: The modules that need the docker package, which is an extra.
 DOCKER_BACKEND = {"sandboxes.docker", "sandboxes.containers", "sandboxes.images"}
 
@@ -94,6 +97,19 @@ def _imports(name, top_level_only=False, at_run_time=False):
                 base = ".".join([*parents, *filter(None, [node.module])])
             for alias in node.names:
                 yield f"{base}.{alias.name}" if f"{base}.{alias.name}" in FILES else base
+    yield from () if top_level_only else _named(_tree(name))
+
+
+def _named(tree):
+    """Our modules that code names in texts: as "module:NAME", and in calls of `import_module`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            texts = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+        else:
+            texts = (
+                [node.value.partition(":")[0]] if isinstance(node, ast.Constant) and _OBJECT.fullmatch(str(node.value)) else []
+            )
+        yield from (text for text in texts if text in FILES)
 
 
 def _executed(tree, also_in_functions):
@@ -150,7 +166,7 @@ def test_only_the_records_of_environments_know_colbench():
 
 def test_a_folder_of_the_trainer_imports_only_from_those_before_it():
     def place(name):
-        folder = name.split(".")[1] if name.count(".") else ""
+        folder = name.split(".")[1] if name.count(".") and not name.endswith(".__main__") else ""  # a command imports from all
         return FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS)
 
     assert {path.name for path in (ROOT / "sweetrl_agent").iterdir() if (path / "__init__.py").exists()} == {*FOLDERS}
@@ -180,6 +196,14 @@ def test_modules_import_each_other_in_no_circle():
 
     for name in edges:
         visit(name)
+
+
+def test_the_trainer_imports_none_of_its_modules_by_name():
+    """But for the names that `sweetrl_agent` exports lazily: a name would hide an import from the other tests."""
+    named = {name: [*_named(_tree(name))] for name in FILES if name.startswith("sweetrl_agent.")}
+    assert not {name: targets for name, targets in named.items() if targets}
+    calls = {name for name in FILES if name.startswith("sweetrl_agent.") and "import_module(" in FILES[name].read_text("utf-8")}
+    assert not calls
 
 
 def test_no_file_is_long():
@@ -235,3 +259,7 @@ def test_the_checks_see_what_they_look_for():
     every = sorted(ast.unparse(node) for node in _executed(tree, True) if isinstance(node, ast.Import))
     assert every == ["import a", "import b", "import c"]
     assert "colbench_gym.tasks.rows" in _imports("colbench_gym.grade")
+    by_name = (
+        "import_module('sandboxes.named')\nwork = 'colbench_gym.grade:main'\nlog = 'colbench_gym.play'\nother = 'not.ours:x'"
+    )
+    assert sorted(_named(ast.parse(by_name))) == ["colbench_gym.grade", "sandboxes.named"]

@@ -101,6 +101,20 @@ def test_a_script_shows_its_own_name_in_its_usage():
     assert said.startswith("usage: sweetrl-report [-h]")
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_without_extras_a_command_prints_its_usage_or_one_sentence(command):
+    lacking = "torch trl transformers datasets accelerate peft scipy tqdm yaml pydantic jinja2 vl_convert safetensors tokenizers docker httpx"
+    code = (
+        f"import sys\nfor name in {lacking.split()}: sys.modules[name] = None\nsys.argv = ['/bin/sweetrl-{command}', '--help']\n"
+        f"from sweetrl_agent.{command} import main; raise SystemExit(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    if done.returncode:
+        assert done.returncode == 2 and done.stderr.count("\n") == 1 and "[train]" in done.stderr, done.stderr
+    else:
+        assert done.stdout.startswith(f"usage: sweetrl-{command} ")
+
+
 def test_the_package_lists_its_commands_without_torch():
     code = (
         "import runpy, sys\ntry: runpy.run_module('sweetrl_agent', run_name='__main__')\nfinally: print('torch' in sys.modules)"
@@ -159,3 +173,18 @@ def test_trl_transformers_and_gymnasium_are_tested_in_two_minor_versions():
     newest, oldest = _pins("constraints.txt"), _pins("constraints-oldest.txt")
     for name in ("trl", "transformers", "gymnasium"):
         assert newest[name].split(".")[:2] != oldest[name].split(".")[:2], name
+
+
+@pytest.mark.parametrize(
+    "script", [*sorted((ROOT / ".ci").iterdir()), *sorted((ROOT / "benchmarks").glob("*.py"))], ids=lambda path: path.name
+)
+def test_the_tests_that_a_script_runs_exist(script):
+    paths = re.findall(r"(?<![\w/.])tests/[\w/{},.]+\.py", script.read_text())
+    expanded = [f"{start}{name}{end}" for start, names, end in map(_braces, paths) for name in names.split(",")]
+    assert [path for path in expanded if not (ROOT / path).exists()] == []
+
+
+def _braces(path):
+    """A path in three parts, the second the alternatives between its braces; "" where it has none."""
+    start, brace, rest = path.partition("{")
+    return (start, *rest.split("}")) if brace else (start, "", "")

@@ -11,6 +11,7 @@ import pytest
 from sweetrl_agent.models.loading import load_tokenizer
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
 from sweetrl_agent.policies.transformers import TransformersPolicy
+from sweetrl_agent.policies.utterances import Speaker
 from tests.colbench_gym.servers.imitations import KINDS, imitating
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
@@ -31,9 +32,9 @@ def model():
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_log_probabilities_of_the_same_model_agree_and_of_another_temperature_do_not(temperature, checks, model):
-    policy = TransformersPolicy(*model, max_new_tokens=8, temperature=temperature)
+    policy = TransformersPolicy(model[0], Speaker(model[1], 8, temperature))
     said = policy.generate(checks.DIALOGUES[:3], range(3))
-    prompts = [policy.chat.prompt(dialogue) for dialogue in checks.DIALOGUES[:3]]
+    prompts = [policy.speaker.prompt(dialogue) for dialogue in checks.DIALOGUES[:3]]
     same, other = (checks.differences(said, prompts, model[0], value) for value in (temperature, 0.75))
     assert same["tokens"] == sum(len(utterance.token_ids) for utterance in said) and same["max"] < 1e-4
     assert other["max"] > 10 * same["max"]

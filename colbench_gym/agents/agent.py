@@ -10,7 +10,7 @@ from typing import Protocol
 from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.servers.completion import LENGTH, STOP
 
-SILENT_TURNS, CUT_TURNS = "silent_turns", "cut_turns"
+SILENT_TURNS, CUT_TURNS, SIMULATED_TURNS = "silent_turns", "cut_turns", "simulated_turns"
 #: Key of a row with what is known of the agent's turns beside what was said.
 AGENT_TURNS = "agent_turns"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.servers.chat_server import OPENAI_URL, ChatServer, checked_url, read_key, with_retries
 from colbench_gym.servers.completion import Completion
 from colbench_gym.servers.errors import RequestError
-from colbench_gym.simulators.cache import request_key
+from colbench_gym.simulators.model.reply_cache import request_key
 
 PREFIX = "openai:"
 
@@ -40,6 +40,31 @@ def split_name(name: str) -> tuple[str, str]:
     return model, checked_url(url) if at else OPENAI_URL
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """How a chat model is asked.
+
+    Attributes:
+        system_prompt: First message of every dialogue: a name of `agents.prompts`, or a text; "" for none.
+        temperature: Sampling temperature.
+        max_new_tokens: Maximal number of tokens of a message.
+        api_key_env: Environment variable with the key. It may be unset for a server of your own.
+        timeout_s: Time limit of a whole request, in seconds.
+        max_retries: Maximal number of retries of a request.
+        reasoning: How the model marks thoughts that the server leaves in its messages, see `colbench_gym.reasoning.Reasoning`.
+        backoff_s: Longest wait before the first retry, in seconds; doubles with each further one, up to 30 s.
+    """
+
+    system_prompt: str = ""
+    temperature: float = 0.8
+    max_new_tokens: int = 1024
+    api_key_env: str = "OPENAI_API_KEY"
+    timeout_s: float = 120.0
+    max_retries: int = 5
+    reasoning: str = AUTO
+    backoff_s: float = 0.5
+
+
 class ChatAgent(Agent):
     """Asks a chat server for every message.
 
@@ -51,49 +76,29 @@ class ChatAgent(Agent):
     Args:
         model: Name of the model on the server.
         base_url: Address of the API, without password and query.
-        system_prompt: First message of every dialogue; "" for none.
-        temperature: Sampling temperature.
-        max_tokens: Maximal number of tokens of a message.
-        api_key_env: Environment variable with the key. It may be unset for a server of your own.
-        timeout_s: Time limit of a whole request, in seconds.
-        max_retries: Maximal number of retries of a request.
-        backoff_s: Longest wait before the first retry, in seconds; doubles with each further one, up to 30 s.
-        reasoning: How the model marks thoughts that the server leaves in its messages, see `colbench_gym.reasoning.Reasoning`.
+        sampling: How it is asked.
 
     Raises:
         ImportError: If the httpx package is not installed.
         ValueError: If OpenAI's own API is used without a key.
     """
 
-    def __init__(
-        self,
-        model: str,
-        base_url: str = OPENAI_URL,
-        system_prompt: str = "",
-        temperature: float = 0.8,
-        max_tokens: int = 1024,
-        api_key_env: str = "OPENAI_API_KEY",
-        timeout_s: float = 120.0,
-        max_retries: int = 5,
-        backoff_s: float = 0.5,
-        reasoning: str = AUTO,
-    ) -> None:
-        self._settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-        key = read_key(api_key_env)
+    def __init__(self, model: str, base_url: str = OPENAI_URL, sampling: Sampling | None = None) -> None:
+        asked = self.sampling = sampling or Sampling()
+        key = read_key(asked.api_key_env)
         if not key and base_url == OPENAI_URL:
             raise ValueError(
-                f"OpenAI's own API needs a key; set the environment variable {api_key_env}, or give `@http://...`."
+                f"OpenAI's own API needs a key; set the environment variable {asked.api_key_env}, or give `@http://...`."
             )
-        self.model, self.base_url, self.api_key_env = model, base_url, api_key_env
-        self.max_retries, self.backoff_s = max_retries, backoff_s
-        self._instructions = [{"role": "system", "content": system_prompt}] if system_prompt else []
-        self._sampling = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
-        self._server = ChatServer(base_url, key, timeout_s)
-        self._reasoning, self._is_closed = Reasoning(reasoning), threading.Event()
+        self.model, self.base_url = model, base_url
+        self._instructions = [{"role": "system", "content": asked.system_prompt}] if asked.system_prompt else []
+        self._request = {"model": model, "temperature": asked.temperature, "max_tokens": asked.max_new_tokens}
+        self._server = ChatServer(base_url, key, asked.timeout_s)
+        self._reasoning, self._is_closed = Reasoning(asked.reasoning), threading.Event()
 
     def say(self, messages: Messages, seed: int, hidden: str = "") -> Said:
         """See `Agent.say`."""
-        completion = self._completed({**self._sampling, "seed": seed % 2**31, "messages": [*self._instructions, *messages]})
+        completion = self._completed({**self._request, "seed": seed % 2**31, "messages": [*self._instructions, *messages]})
         reply = self._reasoning.split(encodable(completion.text))
         text = reply.speech if reply.thought else encodable(completion.text)
         read, generated = completion.usage or (None, None)
@@ -105,55 +110,24 @@ class ChatAgent(Agent):
         self._server.close()
 
     def _completed(self, request: Mapping[str, Any]) -> Completion:
-        ask = partial(self._server.complete, request)
+        ask, sampling = partial(self._server.complete, request), self.sampling
         try:
-            return with_retries(ask, request_key(request), self.max_retries, self.backoff_s, self._is_closed)
+            return with_retries(ask, request_key(request), sampling.max_retries, sampling.backoff_s, self._is_closed)
         except RequestError as error:
             kind = AgentDownError if error.is_for_all else AgentError
-            expected = f"Expected a message from model {self.model!r} at {self.base_url!r}"
-            raise kind(
-                f"{expected}, got {error.with_advice(self.api_key_env)}.",
-                f"the agent's server: {error.with_advice(self.api_key_env)}",
-            ) from None
+            why = error.with_advice(sampling.api_key_env)
+            message = f"Expected a message from model {self.model!r} at {self.base_url!r}, got {why}."
+            raise kind(message, f"the agent's server: {why}") from None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return dict(self._settings)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How a chat model is asked.
-
-    Attributes:
-        system_prompt: First message of every dialogue: a name of `agents.prompts`, or a text; "" for none.
-        temperature: Sampling temperature.
-        max_new_tokens: Maximal number of tokens of a message.
-        api_key_env: Environment variable with the key.
-        timeout_s: Time limit of a request, in seconds.
-        max_retries: Maximal number of retries of a request.
-        reasoning: How the model marks its thoughts.
-    """
-
-    system_prompt: str
-    temperature: float
-    max_new_tokens: int
-    api_key_env: str = "OPENAI_API_KEY"
-    timeout_s: float = 120.0
-    max_retries: int = 5
-    reasoning: str = AUTO
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.model, self.base_url, self.sampling)
 
 
 def chat_agent(text: str, sampling: Sampling) -> ChatAgent:
     """The agent of "openai:MODEL@URL"."""
     model, url = split_name(text)
     prompt = PROMPTS.get(sampling.system_prompt, sampling.system_prompt)
-    return ChatAgent(
-        model, url, prompt, sampling.temperature, sampling.max_new_tokens, sampling.api_key_env, sampling.timeout_s, sampling.max_retries,
-        reasoning=sampling.reasoning,
-    )  # fmt: skip
+    return ChatAgent(model, url, replace(sampling, system_prompt=prompt))
 
 
 def short_name(text: str) -> str:

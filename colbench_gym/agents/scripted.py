@@ -1,4 +1,4 @@
-"""Scripted agents on ColBench's environments: an uninformed one and an oracle, the two ends of a scale, and a user's own.
+"""Scripted agents on ColBench's environments: an uninformed one and an oracle, the two ends of a scale.
 
 Their menus (`colbench_gym.wrappers`) know the topics, or the slots of a page, of the embedded tasks. Real rows have no menu: there the
 uninformed agent asks general questions.
@@ -7,22 +7,18 @@ uninformed agent asks general questions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colbench_gym.agents.agent import Agent, FunctionAgent, Messages, Said
+from colbench_gym.agents.agent import Agent, Messages, Said
+from colbench_gym.agents.menu import MenuAgent, uniform
 from colbench_gym.envs.colbench_env import MAX_TURNS
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.tasks.embedded import dial_of_source
-from colbench_gym.wrappers.discrete_actions import DialogueActions, Observation
+from colbench_gym.wrappers.discrete_actions import DialogueActions
 from colbench_gym.wrappers.question_actions import QuestionActions
 
 BACKEND, FRONTEND = "ColBench-Backend-v0", "ColBench-Frontend-v0"
-#: Observation, mask of valid actions and a generator -> an action.
-Act = Callable[[Observation, NDArray[np.bool_], np.random.Generator], int]
 _QUESTIONS = (
     "What exactly should the result be?",
     "What do the arguments look like? Can you give an example?",
@@ -48,24 +44,6 @@ def menu_of(env_id: str, source: str) -> DialogueActions | None:
     from colbench_gym.wrappers.slot_actions import SlotActions
 
     return SlotActions()
-
-
-class MenuAgent(Agent):
-    """Chooses from a menu of discrete actions.
-
-    Args:
-        actions: The menu.
-        act: Chooses an action.
-    """
-
-    def __init__(self, actions: DialogueActions, act: Act) -> None:
-        self.actions, self.act = actions, act
-
-    def say(self, messages: Messages, seed: int, hidden: str = "") -> Said:
-        """See `Agent.say`."""
-        observation, mask = self.actions.observe(messages), self.actions.allowed(messages)
-        action = int(self.act(observation, mask, np.random.default_rng(seed)))
-        return Said(self.actions.say(action, messages))
 
 
 class RandomQuestions(Agent):
@@ -123,40 +101,6 @@ def random_agent(env_id: str, source: str, max_turns: int) -> Agent:
     if menu is None:
         return GeneralQuestions(env_id, max_turns)
     return RandomQuestions(menu, max_turns) if isinstance(menu, QuestionActions) else MenuAgent(menu, uniform)
-
-
-def uniform(observation: Observation, mask: NDArray[np.bool_], random: np.random.Generator) -> int:
-    """One of the valid actions, all with the same probability."""
-    return int(random.choice(np.flatnonzero(mask)))
-
-
-def own_agent(found: Any, env_id: str, source: str) -> Agent:
-    """An agent from an object of the user's own: an `Agent`, a function of the messages, or an object with `act`; classes are instantiated.
-
-    Args:
-        found: The object. `act(observation, mask, generator)` chooses from the menu of the tasks.
-        env_id: Id of the environment.
-        source: Name of the source of tasks.
-
-    Raises:
-        ValueError: If it is none of these, or chooses from a menu that the tasks do not have.
-    """
-    made = found() if isinstance(found, type) else found
-    if isinstance(made, Agent):
-        return made
-    if hasattr(made, "act"):
-        menu = menu_of(env_id, source)
-        if menu is None:
-            raise ValueError(
-                f"A policy with `act` chooses from a menu, which only the embedded tasks have, got `tasks`={source!r}."
-            )
-        return MenuAgent(menu, made.act)
-    if callable(made):
-        return FunctionAgent(made)
-    raise ValueError(
-        "A policy of your own must be a function of the messages, an `Agent`, or have a method `act`, "
-        f"got an object of {type(made).__name__}."
-    )
 
 
 def _turn(messages: Messages) -> int:

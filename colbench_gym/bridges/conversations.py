@@ -53,7 +53,7 @@ def parsed(value: Any) -> Any:
     return spec_of("simulator", value) if isinstance(value, str) else value
 
 
-def episode_seed(seed: int, task_id: str, index: int = 0) -> int:
+def conversation_seed(seed: int, task_id: str, index: int = 0) -> int:
     """Seed of an episode, equal on every machine, in [0, 2**31)."""
     return int.from_bytes(hashlib.sha256(f"{seed}/{task_id}/{index}".encode()).digest()[:4], "big") >> 1
 
@@ -150,8 +150,8 @@ class Conversations:
         return env
 
     def _void(self, error: ColBenchError) -> VoidEpisodeError:
-        said = f"{type(error).__name__}: the episode is void, it has no score"
-        return VoidEpisodeError(f"{said}: {error}" if self._error_details else f"{said}; `error_details` says why.")
+        reason = f"{type(error).__name__}: the episode is void, it has no score"
+        return VoidEpisodeError(f"{reason}: {error}" if self._error_details else f"{reason}; `error_details` says why.")
 
 
 class Conversation:
@@ -160,7 +160,7 @@ class Conversation:
     def __init__(self, conversations: Conversations, env: ColBenchEnv) -> None:
         """A dialogue of `Conversations.open` or `Conversations.resume`."""
         self._conversations, self._env = conversations, env
-        self._said: list[str] = [one["content"] for one in env.messages if one["role"] == "assistant"]
+        self._said: list[str] = [message["content"] for message in env.messages if message["role"] == "assistant"]
         #: Reward of the last step; 0 before the end of the episode.
         self.reward = 0.0
 
@@ -184,8 +184,10 @@ class Conversation:
         """`messages` with the agent's own as it sent them where nothing but white space differs: a model's cache then holds them."""
         sent = iter(self._said)
         return [
-            {**one, "content": raw} if one["role"] == "assistant" and (raw := next(sent)).strip() == one["content"] else one
-            for one in self.messages
+            {**message, "content": raw}
+            if message["role"] == "assistant" and (raw := next(sent)).strip() == message["content"]
+            else message
+            for message in self.messages
         ]
 
     @property

@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from colbench_gym.agents.prompts import instructions as instructions_of
-from colbench_gym.bridges.conversations import THREADS, Conversation, Conversations, episode_seed, numbers
+from colbench_gym.bridges.conversations import THREADS, Conversation, Conversations, conversation_seed, numbers
 from colbench_gym.reasoning import AUTO
 from colbench_gym.servers.completion import finish_reason
 
@@ -76,8 +76,10 @@ def colbench(
     return Task(
         dataset=MemoryDataset(
             [
-                Sample(input=[*leading, ChatMessageUser(content=one.description)], id=one.id, metadata={"task_id": one.id})
-                for one in conversations.tasks
+                Sample(
+                    input=[*leading, ChatMessageUser(content=drawn.description)], id=drawn.id, metadata={"task_id": drawn.id}
+                )
+                for drawn in conversations.tasks
             ],
             name=tasks,
         ),
@@ -99,7 +101,7 @@ def dialogue(settings: dict[str, Any], seed: int = 0) -> Solver:
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         task_id = state.metadata["task_id"]
-        conversation = await conversations.open(task_id, episode_seed(seed, task_id, state.epoch))
+        conversation = await conversations.open(task_id, conversation_seed(seed, task_id, state.epoch))
         while not state.completed:
             state = await generate(state, tool_calls="none")
             reply = None if conversation.is_last(state.output.completion) else await conversation.say(state.output.completion)
@@ -122,10 +124,14 @@ def colbench_scorer(settings: dict[str, Any]) -> Scorer:
     conversations = _open(settings)
 
     async def score(state: TaskState, target: Target) -> Score:
-        said = [{"role": one.role, "content": one.text} for one in state.messages if one.role in ("user", "assistant")]
-        has_last = len(said) > 1 and said[-1]["role"] == "assistant"
-        last = said.pop()["content"] if has_last else ""
-        conversation = await conversations.resume(state.metadata["task_id"], said)
+        dialogue = [
+            {"role": message.role, "content": message.text}
+            for message in state.messages
+            if message.role in ("user", "assistant")
+        ]
+        has_last = len(dialogue) > 1 and dialogue[-1]["role"] == "assistant"
+        last = dialogue.pop()["content"] if has_last else ""
+        conversation = await conversations.resume(state.metadata["task_id"], dialogue)
         if has_last and conversation.is_last(last):
             await conversation.say(last, finish_reason(state.output.stop_reason))
         return Score(

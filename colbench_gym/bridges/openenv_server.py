@@ -9,6 +9,7 @@ otherwise: it has no password, and everyone who can reach it can run programs in
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from colbench_gym.bridges.conversations import ENVIRONMENTS, THREADS, Conversati
 from colbench_gym.errors import ColBenchError
 from colbench_gym.reasoning import AUTO
 from colbench_gym.servers.completion import STOP, finish_reason
-from sandboxes.programs import CommandParser, refuse
+from sandboxes.programs import refuse
 
 try:
     from openenv.core.env_server.http_server import create_fastapi_app
@@ -197,7 +198,9 @@ def make_app(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until interrupted."""
-    parser = CommandParser(prog="python -m colbench_gym.bridges.openenv_server", description="Serve ColBench by OpenEnv.")
+    parser = argparse.ArgumentParser(
+        prog="python -m colbench_gym.bridges.openenv_server", description="Serve ColBench by OpenEnv."
+    )
     parser.add_argument("--env", default="ColBench-Backend-v0", choices=sorted(ENVIRONMENTS), help="(default: %(default)s)")
     parser.add_argument("--tasks", default="embedded:train", help="task source (default: %(default)s)")
     parser.add_argument("--simulator", default="scripted", help='"scripted", or JSON with "name" and arguments')

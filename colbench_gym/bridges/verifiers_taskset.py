@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from colbench_gym.agents.prompts import instructions
-from colbench_gym.bridges.conversations import THREADS, Conversation, Conversations, episode_seed, numbers
+from colbench_gym.bridges.conversations import THREADS, Conversation, Conversations, conversation_seed, numbers
 from colbench_gym.reasoning import AUTO
 from colbench_gym.servers.completion import STOP, finish_reason
 
@@ -111,12 +111,14 @@ class ColBenchHarness(vf.Harness[ColBenchHarnessConfig]):
         import openai
 
         system_prompt, prompt = self.resolve_prompt(data)
-        said = (
-            [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [message_to_wire(one) for one in prompt or []]
+        dialogue = (
+            [{"role": "user", "content": prompt}]
+            if isinstance(prompt, str)
+            else [message_to_wire(message) for message in prompt or []]
         )
         leading = [{"role": "system", "content": system_prompt}] if system_prompt else []
         async with openai.AsyncOpenAI(base_url=endpoint, api_key=secret, timeout=None) as client:
-            messages: Any = [*leading, *said]
+            messages: Any = [*leading, *dialogue]
             await client.chat.completions.create(model=ctx.model, messages=messages)
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")
 
@@ -157,14 +159,16 @@ class ColBenchVerifiersEnv(vf.Env[ColBenchEnvConfig]):
         """
         taskset: Any = self.taskset
         config, conversations = taskset.config, taskset.conversations
-        conversation = await conversations.open(task.data.id, episode_seed(config.seed, task.data.id))
+        conversation = await conversations.open(task.data.id, conversation_seed(config.seed, task.data.id))
         async with agents.agent.interaction(task) as interaction:
             segment = await interaction.turn()
             while not segment.terminated:
                 reply = await conversation.say(_text(segment), _finish_reason(interaction.trace))
                 if reply is None:
                     break
-                segment = await interaction.turn(_next(agents.agent.harness, conversation, reply))
+                # Our harness keeps no transcript: it gets the whole dialogue.
+                is_ours = isinstance(agents.agent.harness, ColBenchHarness)
+                segment = await interaction.turn(conversation.prompt if is_ours else reply)
         _record(interaction.trace, conversation)
 
 
@@ -178,11 +182,6 @@ def _finish_reason(trace: Any) -> str:
     """Why the agent's latest message ended. `trace.is_truncated` would also count limits of verifiers' own."""
     reasons = [call.finish_reason for call in trace.calls if call.error is None]
     return finish_reason(reasons[-1]) if reasons else STOP
-
-
-def _next(harness: Any, conversation: Conversation, reply: str) -> str | list[dict[str, str]]:
-    """The user's next message; for our harness, which keeps no transcript, the whole dialogue."""
-    return conversation.prompt if isinstance(harness, ColBenchHarness) else reply
 
 
 def _record(trace: Any, conversation: Conversation) -> None:

@@ -6,15 +6,22 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
+import numpy as np
+
 import sandboxes
+from colbench_gym.dialogue import Dialogue
 from colbench_gym.envs.colbench_env import ColBenchEnv, Metrics
-from colbench_gym.errors import SandboxError, ScoringError
+from colbench_gym.errors import ScoringError
+from colbench_gym.outside_text import encodable
 from colbench_gym.reasoning import AUTO
+from colbench_gym.scoring.measures import turns_heard
 from colbench_gym.scoring.unit_tests import UNGRADABLE, UnitTests
 from colbench_gym.simulators import Simulator
 from colbench_gym.tasks import Task
+from colbench_gym.tasks.embedded import alternatives, dial_of, family_of, make_task, task_of
 from colbench_gym.tasks.rows import OnError
 from sandboxes import Sandbox
+from sandboxes.sandbox import Semantics
 
 MAX_REPLY_CHARS = 400
 
@@ -33,7 +40,7 @@ class BackendEnv(ColBenchEnv):
     Text: one utterance. ``I WANT TO ANSWER:`` starts the final answer, a Python program as a reader of Markdown would take it. Text
     before ``OUTPUT:`` and what a model thinks between ``<think>`` and ``</think>`` or other marks is the agent's private thought: the simulated human never sees it, and it is not in the next observation.
     `colbench_gym.scoring.message` has the rules of both markers, `colbench_gym.scoring.answer` that of the program.
-    Characters beyond 2,000,000 are cut, and lone surrogates are replaced by U+FFFD. `colbench_gym.simulators.openai`
+    Characters beyond 2,000,000 are cut, and lone surrogates are replaced by U+FFFD. `colbench_gym.simulators.model.openai`
     documents which part of an utterance is sent to a language model that plays the human.
 
     `step_cut` is `step` for a message that the limit of tokens cut: an answer in it is not graded, and the outcome is "answer_cut".
@@ -70,9 +77,6 @@ class BackendEnv(ColBenchEnv):
     * `reasoning`: how the agent's model marks its thoughts, which are no part of the dialogue and never graded: "auto" for all marks that are known, "none"
       for a model whose whole text is speech, or its own marks, such as "<plan> </plan>"; see `colbench_gym.reasoning`.
     * `render_mode`: "ansi" for the transcript.
-
-    ## Version history
-    * v0: first version.
     """
 
     metric = "tests_passed"
@@ -101,7 +105,7 @@ class BackendEnv(ColBenchEnv):
             sandboxes.check_name(sandbox)
         super().__init__(tasks, simulator, max_turns, max_reply_chars, on_error, on_world_error, render_mode, reasoning)
         self.sandbox, self.semantics, self.reward = sandbox, semantics, reward
-        self._grader = _Grader(sandbox, semantics, reasoning=reasoning)
+        self._grader = _Grader(sandbox, semantics, reasoning)
         self._owns_grader = True
 
     def score_answer(self, text: str) -> Metrics:
@@ -116,14 +120,44 @@ class BackendEnv(ColBenchEnv):
         """The grader. The first access starts the sandbox."""
         return self._grader.started()
 
-    @property
-    def has_grader(self) -> bool:
-        """True once answers can be graded without starting a sandbox."""
-        return self._grader.has_started
-
     def prepare(self) -> None:
         """See `ColBenchEnv.prepare`; starts the sandbox."""
         self._grader.started()
+
+    def redraw_hidden(self, seed: int) -> None:
+        """Go on with another task of the family, on an embedded task (capability *redraw*).
+
+        It is drawn from the tasks of the family, dial and split (`tasks.embedded.alternatives`) that agree with the dialogue: whose facts that the human
+        has stated are the same and, with a human whose replies depend on task and dialogue alone, for which it would have said the same.
+
+        Args:
+            seed: Seed of the draw.
+
+        Raises:
+            ValueError: If the task is not an embedded task.
+        """
+        (family, choice), dial = family_of(self.task), dial_of(self.task)
+        stated = [i for i, turn in enumerate(turns_heard(self.task.hidden.facts, self.messages)) if turn is not None]
+        agreeing = [other for other in alternatives(self.task) if all(other[i] == choice[i] for i in stated)]
+        for place in np.random.default_rng(seed).permutation(len(agreeing)):
+            other = self._with_limit(make_task(family, agreeing[place], dial))
+            if agreeing[place] == choice or self._says_the_same(other):
+                self._task = other
+                return
+
+    def _says_the_same(self, task: Task) -> bool:
+        """Whether the human would have given the replies so far on another task; true if that cannot be known."""
+        if not self.simulator.is_deterministic or self.simulator.model:
+            return True
+        messages = self._dialogue.messages
+        return all(
+            encodable(self._reply(task, Dialogue(messages[:i]), 0)[: self.max_reply_chars]) == message.content
+            for i, message in enumerate(messages)
+            if i and message.role == "user"
+        )
+
+    def _task_of(self, task_id: str) -> Task:
+        return super()._task_of(task_id) if task_id in self._index else self._with_limit(task_of(task_id))
 
     def share(self, other: Self, workers: int) -> None:
         """See `ColBenchEnv.share`; also shares the processes of the sandbox and the cached results of the references."""
@@ -145,38 +179,25 @@ class _Grader:
     """Unit tests in a sandbox that starts with the first answer. A pickled copy starts a sandbox of its own."""
 
     def __init__(
-        self,
-        sandbox: str | Mapping[str, Any] | Sandbox,
-        semantics: Literal["module", "released"],
-        workers: int = 1,
-        reasoning: str = AUTO,
+        self, sandbox: str | Mapping[str, Any] | Sandbox, semantics: Semantics, reasoning: str, workers: int = 1
     ) -> None:
-        self.sandbox, self.semantics, self.workers, self.reasoning = sandbox, semantics, workers, reasoning
+        self.sandbox, self.semantics, self.reasoning, self.workers = sandbox, semantics, reasoning, workers
         self._lock = threading.Lock()
-        self._own_sandbox: Sandbox | None = None
         self._unit_tests: UnitTests | None = None
-
-    @property
-    def has_started(self) -> bool:
-        return self._unit_tests is not None
 
     def started(self) -> UnitTests:
         with self._lock:
             if self._unit_tests is None:
-                sandbox = self.sandbox
-                if not isinstance(sandbox, Sandbox):
-                    try:
-                        sandbox = self._own_sandbox = sandboxes.make(sandbox, workers=self.workers)
-                    except sandboxes.SandboxError as error:
-                        raise SandboxError(str(error)) from error
+                given = self.sandbox
+                sandbox = given if isinstance(given, Sandbox) else sandboxes.make(given, workers=self.workers)
                 self._unit_tests = UnitTests(sandbox, self.semantics, reasoning=self.reasoning)
             return self._unit_tests
 
     def close(self) -> None:
         with self._lock:
-            if self._own_sandbox is not None:
-                self._own_sandbox.close()
-            self._own_sandbox = self._unit_tests = None
+            if self._unit_tests is not None and not isinstance(self.sandbox, Sandbox):
+                self._unit_tests.sandbox.close()
+            self._unit_tests = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.sandbox, self.semantics, self.workers, self.reasoning)
+        return type(self), (self.sandbox, self.semantics, self.reasoning, self.workers)

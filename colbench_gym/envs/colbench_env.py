@@ -6,6 +6,7 @@ agent. A subclass defines how an answer is scored and adds its own capabilities.
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -15,6 +16,7 @@ import gymnasium as gym
 
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.errors import ColBenchError
+from colbench_gym.generators import PrivateGenerators
 from colbench_gym.outside_text import encodable
 from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.scoring.answer import AgentMessage, parse_message
@@ -40,6 +42,17 @@ _NO_LIMIT = 2**63
 def turn_limit(task: PublicTask, max_turns: int | None = None) -> int:
     """Agent turns of an episode on a task: `max_turns` if it is given, else the task's own budget, else `MAX_TURNS`."""
     return max_turns or task.turns or MAX_TURNS
+
+
+def isolate_human(envs: Sequence[ColBenchEnv]) -> None:
+    """Give every reply of the human that environments share a state of the global random generators of its own, seeded by the reply's seed.
+
+    Replies are then given one at a time: there is one `random` in a process. A model behind a server is left as it is: it draws from nothing here.
+    """
+    if not envs[0].simulator.model:
+        turn = threading.Lock()
+        for env in envs:
+            env._human_lock = turn
 
 
 class ColBenchEnv(gym.Env[str, str]):
@@ -90,6 +103,8 @@ class ColBenchEnv(gym.Env[str, str]):
         #: The error that voided the most recent void episode, if any. Its text may quote hidden information: for people and logs only.
         self.world_error: ColBenchError | None = None
         self._human_tokens: tuple[int, int] | None = None
+        #: Held while the human replies, if it is isolated (`isolate_human`).
+        self._human_lock: threading.Lock | None = None
 
     @cached_property
     def _index(self) -> dict[str, int]:
@@ -285,10 +300,12 @@ class ColBenchEnv(gym.Env[str, str]):
         """
         heard = [m.content for m in self._dialogue.messages[1:] if m.role == "user"]
         facts = self.task.hidden.facts
-        said: tuple[int | str, ...] = tuple(i for i, fact in enumerate(facts) if any(fact.sentence in text for text in heard))
+        replies: tuple[int | str, ...] = tuple(
+            i for i, fact in enumerate(facts) if any(fact.sentence in text for text in heard)
+        )
         if not facts:
-            said = tuple(sorted(set(heard)))
-        return self.task.id, self._dialogue.num_turns, said
+            replies = tuple(sorted(set(heard)))
+        return self.task.id, self._dialogue.num_turns, replies
 
     def get_state(self) -> dict[str, Any]:
         """A JSON-serializable snapshot of the episode, without hidden information (capability *snapshot*)."""
@@ -297,6 +314,7 @@ class ColBenchEnv(gym.Env[str, str]):
             "messages": self._dialogue.to_dicts(),
             "metrics": None if self._metrics is None else dict(self._metrics),
             "rng": self.np_random.bit_generator.state,
+            **({} if self.task.id in self._index else {"redrawn": True}),
         }
 
     def set_state(self, state: Mapping[str, Any], reseed: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -309,12 +327,12 @@ class ColBenchEnv(gym.Env[str, str]):
         Returns:
             Observation and info of the restored state.
         """
-        if state["task_id"] not in self._index:
+        if state["task_id"] not in self._index and not state.get("redrawn"):
             raise ValueError(f"The snapshot is of task {state['task_id']!r}, which is not among this environment's tasks.")
         super().reset(seed=reseed)
         if reseed is None:
             self.np_random.bit_generator.state = state["rng"]
-        self._task = self._take(self._index[state["task_id"]])
+        self._task = self._task_of(state["task_id"])
         self._dialogue = Dialogue.from_dicts(state["messages"])
         self._metrics = None if state["metrics"] is None else dict(state["metrics"])
         return self._dialogue.transcript(), self._info()
@@ -323,7 +341,14 @@ class ColBenchEnv(gym.Env[str, str]):
 
     def _ask(self, task: Task) -> str:
         """The simulated human's reply to the dialogue so far."""
-        reply = self.simulator.reply(task, self._dialogue, int(self.np_random.integers(_SEED_RANGE)))
+        return self._reply(task, self._dialogue, int(self.np_random.integers(_SEED_RANGE)))
+
+    def _reply(self, task: Task, dialogue: Dialogue, seed: int) -> str:
+        if self._human_lock is None:
+            reply = self.simulator.reply(task, dialogue, seed)
+        else:
+            with self._human_lock, PrivateGenerators("reply", seed).in_use():
+                reply = self.simulator.reply(task, dialogue, seed)
         if not isinstance(reply, str):
             kind = type(self.simulator).__name__
             raise TypeError(f"`reply` of the simulator {kind!r} must return a text, got {type(reply).__name__}.")
@@ -335,8 +360,15 @@ class ColBenchEnv(gym.Env[str, str]):
             self._human_tokens = usage and (self._human_tokens[0] + usage[0], self._human_tokens[1] + usage[1])
 
     def _take(self, place: int) -> Task:
+        return self._with_limit(self.tasks[place])
+
+    def _with_limit(self, task: Task) -> Task:
         """A task. Its request states `max_turns` if that argument was given."""
-        return self.tasks[place].with_turns(self.max_turns) if self.max_turns else self.tasks[place]
+        return task.with_turns(self.max_turns) if self.max_turns else task
+
+    def _task_of(self, task_id: str) -> Task:
+        """The task of a snapshot."""
+        return self._take(self._index[task_id])
 
     def _finish(self, message: AgentMessage) -> tuple[str, float, bool, bool, dict[str, Any]]:
         answered = message.answer is not None

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from colbench_gym.envs.colbench_env import ColBenchEnv, Metrics
 from colbench_gym.envs.vector import ColBenchVectorEnv
-from colbench_gym.errors import SandboxError, ScoringError
+from colbench_gym.errors import ScoringError
 from colbench_gym.reasoning import AUTO
 from colbench_gym.scoring.answer import AgentMessage
 from colbench_gym.scoring.pages import current_page
-from colbench_gym.scoring.similarities import make_similarity
-from colbench_gym.scoring.similarity import Similarity
+from colbench_gym.scoring.similarity import Similarity, make_similarity
 from colbench_gym.simulators import Simulator, make_designer
 from colbench_gym.tasks import Task, load_tasks
 from colbench_gym.tasks.rows import OnError
-from sandboxes import SandboxError as BrowserError
 from sandboxes.browser import Browser, make_browser
 from sandboxes.pages import Page, PageOutcome, Rendering
 
@@ -44,7 +42,7 @@ class FrontendEnv(ColBenchEnv):
     addresses of Tailwind 2; the file is served from disk. Scripts do not run. Text before ``OUTPUT:`` and what a model
     thinks between ``<think>`` and ``</think>`` or other marks is the agent's private thought. With `edits=True` an utterance may edit the last page instead; `colbench_gym.scoring.pages` documents the format and the
     limits. A page that cannot be rendered scores as a missing page. Characters beyond 2,000,000 are cut, and lone surrogates are
-    replaced by U+FFFD. `colbench_gym.simulators.openai` documents which part of an utterance is sent to a language model that plays
+    replaced by U+FFFD. `colbench_gym.simulators.model.openai` documents which part of an utterance is sent to a language model that plays
     the human. `step_cut` is `step` for a message that the limit of tokens cut: if it ends the episode, nothing is graded, and the outcome is "answer_cut".
 
     ## Reward
@@ -78,9 +76,6 @@ class FrontendEnv(ColBenchEnv):
     * `reasoning`: how the agent's model marks its thoughts, which are no part of the dialogue and never graded: "auto" for all marks that are known, "none"
       for a model whose whole text is speech, or its own marks, such as "<plan> </plan>"; see `colbench_gym.reasoning`.
     * `render_mode`: "ansi" for the transcript, "rgb_array" for the last page as it looks.
-
-    ## Version history
-    * v0: first version.
     """
 
     metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 1}
@@ -180,10 +175,7 @@ class FrontendEnv(ColBenchEnv):
             self.browser.close()
 
     def _look(self, html: str) -> Rendering:
-        try:
-            return self.browser.render([Page(html)])[0]
-        except BrowserError as error:
-            raise SandboxError(str(error)) from error
+        return self.browser.render([Page(html)])[0]
 
     def _reward(self, metrics: Metrics) -> float:
         return float(metrics[self.reward])

@@ -129,16 +129,12 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
         self._is_done = self._next_done(terminated | truncated)
         return tuple(self._observations), rewards, terminated, truncated, infos
 
-    def submit(self, i: int, action: str) -> Future[tuple[str, float, bool, bool, dict[str, Any]]]:
-        """Say one action in sub-environment i without waiting for the reply. Returns a future of the result of its ``step``.
+    def submit(self, i: int, action: str, is_cut: bool = False) -> Future[tuple[str, float, bool, bool, dict[str, Any]]]:
+        """Say one action in sub-environment i without waiting for the reply. Returns a future of the result of its ``step``, or ``step_cut`` if it was cut.
 
         For callers that advance each dialogue independently. There is no autoreset: start the next episode with ``envs[i].reset``.
         """
-        return self._threads.submit(self.envs[i].step, action)
-
-    def submit_cut(self, i: int, action: str) -> Future[tuple[str, float, bool, bool, dict[str, Any]]]:
-        """As `submit`, of a message that was cut by the limit of tokens, see `ColBenchEnv.step_cut`."""
-        return self._threads.submit(self.envs[i].step_cut, action)
+        return self._threads.submit(self.envs[i].step_cut if is_cut else self.envs[i].step, action)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Call a method of every sub-environment, or read an attribute, e.g. ``call("hidden_information")``."""
@@ -166,7 +162,7 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
             return [int(seed) + i for i in range(self.num_envs)]
         if len(seed) != self.num_envs:
             raise ValueError(f"`seed` needs {self.num_envs} entries or one integer, got {len(seed)} entries.")
-        return [None if one is None else int(one) for one in seed]
+        return [None if value is None else int(value) for value in seed]
 
     def _next_done(self, ended: Flags) -> Flags:
         if self.autoreset_mode == AutoresetMode.NEXT_STEP:

@@ -1,21 +1,15 @@
-"""Policies by name, for `python -m colbench_gym.evaluate`."""
+"""Policies by name. What a text may name is open: `find_policies` takes parsers of kinds of policies, and `sweetrl_agent` has further ones."""
 
 from __future__ import annotations
 
-import importlib
-import os
 import re
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from colbench_gym.agents import chat
-from colbench_gym.agents.agent import Agent
-from colbench_gym.agents.person import PersonAgent
-from colbench_gym.agents.prompts import PROMPT_OF
-from colbench_gym.agents.scripted import MenuAgent, OracleAgent, menu_of, own_agent, random_agent, uniform
-from colbench_gym.evaluation.folder import labelled, unique_names
+from colbench_gym.agents.chat import PREFIX, short_name, split_name
+from colbench_gym.evaluation.names import labelled, unique_names
 
 SCRIPTED = ("random", "random_actions", "oracle", "person")
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -27,86 +21,89 @@ class PolicySpec:
 
     Attributes:
         name: Its name in the results.
-        text: What it is: a scripted policy, "openai:MODEL@URL", or "module:NAME".
+        text: What it is, without the name.
+        kind: "scripted", "chat", "own", or a kind of a plug-in.
     """
 
     name: str
     text: str
+    kind: str
 
     @property
-    def is_chat(self) -> bool:
-        """Whether it is a model behind a chat server."""
-        return self.text.startswith(chat.PREFIX)
+    def is_sequential(self) -> bool:
+        """Whether it holds one dialogue at a time."""
+        return self.text == "person"
 
     @property
     def model(self) -> str:
         """Name of its model in a file of prices."""
-        return chat.split_name(self.text)[0] if self.is_chat else self.name
-
-    def settings(self, sampling: chat.Sampling) -> dict[str, Any]:
-        """What its rows depend on, for `settings.json`."""
-        if not self.is_chat:
-            return {"policy": self.text}
-        asked = {"system_prompt": sampling.system_prompt, "temperature": sampling.temperature, "reasoning": sampling.reasoning}
-        return {"policy": self.text, "model": self.model, **asked, "max_new_tokens": sampling.max_new_tokens}
-
-    def make(self, env_id: str, source: str, max_turns: int, sampling: chat.Sampling) -> Agent:
-        """Make the agent for a source of tasks.
-
-        Raises:
-            ValueError: If it cannot be made.
-            ImportError: If a package is missing.
-        """
-        if self.is_chat:
-            return chat.chat_agent(self.text, sampling)
-        if self.text == "random":
-            return random_agent(env_id, source, max_turns)
-        if self.text == "random_actions":
-            menu = menu_of(env_id, source)
-            if menu is None:
-                raise ValueError(
-                    f"'random_actions' needs a menu of actions, which only the embedded tasks have, got {source!r}."
-                )
-            return MenuAgent(menu, uniform)
-        if self.text == "oracle":
-            return OracleAgent()
-        return PersonAgent() if self.text == "person" else own_agent(load_object(self.text), env_id, source)
+        return split_name(self.text)[0] if self.kind == "chat" else self.name
 
 
-def default_prompt(env_id: str) -> str:
-    """Name of the system prompt for a chat model in an environment; "" for none."""
-    return PROMPT_OF.get(env_id, "")
+#: Parses the text of a policy; None if the text names none of its kind.
+Kind = Callable[[str], PolicySpec | None]
 
 
-def find_policies(texts: Sequence[str]) -> list[PolicySpec]:
-    """The policies of the command line, each with a name of its own.
+def chat_policy(text: str) -> PolicySpec | None:
+    """A model behind a chat server: "openai:MODEL@URL".
 
     Raises:
-        ValueError: If one of them is unknown, or two have the same name.
+        ValueError: If the model or the address is wrong.
     """
-    given = [labelled(text) for text in texts]
-    for _, text in given:
-        if text.startswith(chat.PREFIX):
-            chat.split_name(text)
-        elif text not in SCRIPTED and not _OBJECT.fullmatch(text):
-            raise ValueError(
-                f"A policy must be one of {SCRIPTED}, openai:MODEL@http://HOST:PORT/v1 or module:NAME, got {text[:100]!r}; "
-                "`python -m sweetrl_agent.evaluate` also takes run folders, model folders and hub names."
-            )
-    names = unique_names([name or text for name, text in given], [name or chat.short_name(text) for name, text in given])
-    return [PolicySpec(name, text) for name, (_, text) in zip(names, given, strict=True)]
+    if not text.startswith(PREFIX):
+        return None
+    split_name(text)
+    return PolicySpec(short_name(text), text, "chat")
 
 
-def load_object(text: str) -> Any:
-    """The object that "module:NAME" names; the module may be in the current folder.
+def scripted_policy(text: str) -> PolicySpec | None:
+    """One of `SCRIPTED`."""
+    return PolicySpec(text, text, "scripted") if text in SCRIPTED else None
+
+
+def own_policy(text: str) -> PolicySpec | None:
+    """An object of the user's own: "module:NAME"."""
+    return PolicySpec(short_name(text), text, "own") if _OBJECT.fullmatch(text) else None
+
+
+def find_policies(texts: Sequence[str], kinds: Sequence[Kind] = (chat_policy, scripted_policy, own_policy)) -> list[PolicySpec]:
+    """The policies of a command line, each with a name of its own.
+
+    Args:
+        texts: "POLICY" or "NAME=POLICY".
+        kinds: The kinds of policies that there are; the first that knows a text parses it.
 
     Raises:
-        ValueError: If there is no such module or object, or the module fails.
+        ValueError: If a text names no policy, or two have the same name.
     """
-    module, _, name = text.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    try:
-        return getattr(importlib.import_module(module), name)
-    except Exception as error:  # an external module may fail in any way
-        raise ValueError(f"The policy {text!r} cannot be imported ({type(error).__name__}: {error}).") from error
+    if not texts:
+        raise ValueError("Name a policy first, such as random, a run folder, or openai:MODEL@http://HOST:PORT/v1.")
+    given = [("", text) if Path(text).exists() else labelled(text) for text in texts]
+    specs = [_parsed(text, kinds) for _, text in given]
+    full = [name or spec.text for (name, _), spec in zip(given, specs, strict=True)]
+    names = unique_names(full, [name or spec.name for (name, _), spec in zip(given, specs, strict=True)])
+    return [replace(spec, name=name) for spec, name in zip(specs, names, strict=True)]
+
+
+def _parsed(text: str, kinds: Sequence[Kind]) -> PolicySpec:
+    for kind in kinds:
+        if (spec := kind(text)) is not None:
+            return spec
+    raise ValueError(
+        f"A policy must be one of {SCRIPTED}, openai:MODEL@http://HOST:PORT/v1 or module:NAME, got {text[:100]!r}; "
+        "`python -m sweetrl_agent.evaluate` also takes run folders, model folders and hub names."
+    )
+
+
+def sampled_with(spec: PolicySpec, sampling: Any, names: Sequence[str]) -> dict[str, Any]:
+    """What the rows of a policy depend on, for `settings.json`.
+
+    Args:
+        spec: The policy.
+        sampling: An object with the settings of sampling as attributes.
+        names: Those that matter to a policy that has a model.
+    """
+    model = (
+        {} if spec.kind in ("scripted", "own") else {"model": spec.model, **{name: getattr(sampling, name) for name in names}}
+    )
+    return {"policy": spec.text, **model}

@@ -26,14 +26,14 @@ def read_prices(path: str) -> dict[str, tuple[float, float]]:
     if not path:
         return {}
     try:
-        found = _parsed(Path(path).read_text(encoding="utf-8"))
+        prices = _parsed(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ValueError(f"`prices` names no file that can be read: {path!r} ({error.strerror}).") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"`prices` must be JSON or YAML: {' '.join(str(error).split())[:200]}.") from None
-    if not isinstance(found, dict):
+    if not isinstance(prices, dict):
         raise ValueError(f"`prices` must map models to prices, got {path!r}.")
-    return {str(model): _price(str(model), given) for model, given in found.items()}
+    return {str(model): _price(str(model), given) for model, given in prices.items()}
 
 
 def cost_of(prices: Prices, model: str, prompt_tokens: int | None, generated_tokens: int | None) -> float | None:

@@ -6,11 +6,11 @@ never scored. Episodes of one task are not independent, so intervals are cluster
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from colbench_gym.agents.agent import CUT_TURNS, SILENT_TURNS
+from colbench_gym.agents.agent import CUT_TURNS, SILENT_TURNS, SIMULATED_TURNS
 from colbench_gym.evaluation.prices import Prices, cost_of
 from colbench_gym.scoring.intervals import (
     SHARES,
@@ -27,7 +27,7 @@ VOID = "void"
 #: Metric of an episode whose answer was cut by the limit of tokens.
 ANSWER_CUT = "answer_cut"
 #: What rows have where it is not 0, and results as a sum.
-COUNTS = (SILENT_TURNS, CUT_TURNS, ANSWER_CUT)
+COUNTS = (SILENT_TURNS, CUT_TURNS, ANSWER_CUT, SIMULATED_TURNS)
 #: Token counts of a row; None where a server does not report them.
 AGENT_TOKENS = ("prompt_tokens", "generated_tokens")
 HUMAN_TOKENS = ("human_prompt_tokens", "human_generated_tokens")
@@ -62,7 +62,7 @@ def summarize(rows: Sequence[Row], metric: str = "tests_passed") -> dict[str, An
     Returns:
         "success" and the metric in [0, 1] with "ci95" of both (Wilson; bootstrap clustered by task), "n" episodes, "void"
         episodes, "turns" per dialogue, the fraction "answered" before the limit of turns, "leak": the fraction of the reference's code
-        that the simulated human leaked in a dialogue, and, if tasks have wishes, "links" (`links`). Sums that are not 0: "silent_turns", "cut_turns", "answer_cut".
+        that the simulated human leaked in a dialogue, and, if tasks have wishes, "links" (`links`). Sums that are not 0: "silent_turns", "cut_turns", "answer_cut", "simulated_turns".
     """
     valid = [row for row in rows if row["outcome"] != VOID]
     if not valid:
@@ -82,7 +82,20 @@ def summarize(rows: Sequence[Row], metric: str = "tests_passed") -> dict[str, An
             metric: _rounded(mean_interval(values, tasks, is_share=metric in SHARES)),
         },
         **{name: total for name in COUNTS if (total := sum(row.get(name, 0) for row in valid))},
-        **({"links": found} if (found := links(valid)) else {}),
+        **({"links": reply_links} if (reply_links := links(valid)) else {}),
+    }
+
+
+def scores(rows: Sequence[Row], agents: Iterable[str], splits: Sequence[str], metric: str) -> dict[str, Any]:
+    """`summarize` by agent and split, for agents and splits with rows, in the given order."""
+    cells: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        cells.setdefault((row["agent"], row["split"]), []).append(row)
+    played = {agent: [split for split in splits if (agent, split) in cells] for agent in agents}
+    return {
+        agent: {split: summarize(cells[agent, split], metric) for split in agent_splits}
+        for agent, agent_splits in played.items()
+        if agent_splits
     }
 
 
@@ -96,13 +109,13 @@ def links(rows: Sequence[Row]) -> dict[str, float | None]:
         "wishes_heard": fraction of a task's special wishes that the simulated human stated, "all_heard": fraction of dialogues in which it
         stated all, and "success_if_all_heard", None if there are no such dialogues. Empty if no task has wishes.
     """
-    found = [row for row in rows if row.get("wishes_heard") is not None]
-    if not found:
+    known = [row for row in rows if row.get("wishes_heard") is not None]
+    if not known:
         return {}
-    complete = [row for row in found if row["wishes_heard"] == 1]
+    complete = [row for row in known if row["wishes_heard"] == 1]
     return {
-        "wishes_heard": round(_mean([row["wishes_heard"] for row in found]), 4),
-        "all_heard": round(len(complete) / len(found), 4),
+        "wishes_heard": round(_mean([row["wishes_heard"] for row in known]), 4),
+        "all_heard": round(len(complete) / len(known), 4),
         "success_if_all_heard": round(_mean([row["success"] for row in complete]), 4) if complete else None,
     }
 
@@ -141,33 +154,33 @@ def differences(rows: Sequence[Row], metric: str) -> list[dict[str, Any]]:
         from, a mean over tasks), "ci95" (bootstrap over tasks), "p" (random sign flips of tasks), and "p_holm", corrected for all pairs of
         the split.
     """
-    found: list[dict[str, Any]] = []
+    pairs_of_splits: list[dict[str, Any]] = []
     for split in dict.fromkeys(row["split"] for row in rows):
-        own = [row for row in rows if row["split"] == split and row["outcome"] != VOID]
+        valid = [row for row in rows if row["split"] == split and row["outcome"] != VOID]
         agents = list(dict.fromkeys(row["agent"] for row in rows))
-        pairs = [pair for a, b in combinations(agents, 2) if (pair := _pair(own, a, b, metric))]
+        pairs = [pair for a, b in combinations(agents, 2) if (pair := _pair(valid, a, b, metric))]
         for name in ("success", metric):
             for pair, corrected in zip(pairs, holm([pair[name]["p"] for pair in pairs]), strict=True):
                 pair[name]["p_holm"] = round(corrected, 4)
                 pair[name]["p"] = round(pair[name]["p"], 4)
-        found += [{"split": split, **pair} for pair in pairs]
-    return found
+        pairs_of_splits += [{"split": split, **pair} for pair in pairs]
+    return pairs_of_splits
 
 
-def _pair(rows: Sequence[Row], one: str, other: str, metric: str) -> dict[str, Any] | None:
+def _pair(rows: Sequence[Row], a: str, b: str, metric: str) -> dict[str, Any] | None:
     played = {
         agent: {(row["task_id"], row.get("seed", 0), row["episode"]): row for row in rows if row["agent"] == agent}
-        for agent in (one, other)
+        for agent in (a, b)
     }
-    keys = [key for key in played[one] if key in played[other]]
+    keys = [key for key in played[a] if key in played[b]]
     if not keys:
         return None
-    pair: dict[str, Any] = {"from": one, "to": other, "n": len(keys), "tasks": len({key[0] for key in keys})}
+    pair: dict[str, Any] = {"from": a, "to": b, "n": len(keys), "tasks": len({key[0] for key in keys})}
     for name in dict.fromkeys(("success", metric)):
         by_task: dict[str, list[float]] = {}
         for key in keys:
-            by_task.setdefault(key[0], []).append(float(played[other][key][name]) - float(played[one][key][name]))
-        values = [_mean(own) for own in by_task.values()]
+            by_task.setdefault(key[0], []).append(float(played[b][key][name]) - float(played[a][key][name]))
+        values = [_mean(differences) for differences in by_task.values()]
         pair[name] = {
             "difference": round(_mean(values), 4),
             "ci95": _rounded(difference_interval(values, is_share=name in SHARES)),

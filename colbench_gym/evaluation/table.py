@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from colbench_gym.agents.agent import CUT_TURNS, SILENT_TURNS
+from colbench_gym.agents.agent import CUT_TURNS, SILENT_TURNS, SIMULATED_TURNS
 from colbench_gym.evaluation.summary import ANSWER_CUT
 from colbench_gym.outside_text import printable
 from colbench_gym.scoring.intervals import SHARES
@@ -15,24 +15,33 @@ from colbench_gym.scoring.intervals import SHARES
 COUNTED = {
     SILENT_TURNS: "turns that said nothing, since the model only thought or was not allowed to speak: {}",
     CUT_TURNS: "turns that the limit of tokens (`--max_new_tokens`) cut: {}",
+    SIMULATED_TURNS: "search with simulator access, not comparable with an agent that only talks; turns that it took in the simulator: {}",
     ANSWER_CUT: "answers that it cut, which are not graded and count as failures: {}",
 }
 
 
-def table(results: Mapping[str, Any]) -> str:
-    """One line for every agent and split, then one for every paired difference."""
+def table(results: Mapping[str, Any], agents: Sequence[str] = ()) -> str:
+    """One line for every agent and split, then one for every paired difference. Tokens and cost are shown where they were counted.
+
+    Args:
+        results: The content of `results.json`.
+        agents: The agents, in order; those of "policies" if there are none given.
+    """
     metric = str(results["metric"])
-    agents = [name for name in results["policies"] if name in results]
+    agents = [name for name in agents or results["policies"] if name in results]
+    has_tokens = any("tokens" in score for agent in agents for score in results[agent].values())
     width = max([6, *(len(_name(agent)) for agent in agents)])
     across = max([5, *(len(_name(split)) for agent in agents for split in results[agent])])
     lines = [
         f"\n{'policy':{width}} {'split':{across}} {'n':>5} {'void':>5} {'success':>8} {'95% interval':>16} "
-        f"{metric.replace('_', ' '):>13} {'95% interval':>16} {'turns':>6} {'tokens':>17} {'cost':>9}"
+        f"{metric.replace('_', ' '):>13} {'95% interval':>16} {'turns':>6}"
+        + (f" {'tokens':>17} {'cost':>9}" if has_tokens else "")
     ]
     for agent in agents:
         for split, score in results[agent].items():
             head = f"{_name(agent):{width}} {_name(split):{across}} {score['n']:5} {score['void']:5}"
-            lines.append(f"{head} {_scores(score, metric)} {_tokens(score):>17} {_cost(score):>9}")
+            use = f" {_tokens(score):>17} {_cost(score):>9}" if has_tokens else ""
+            lines.append(f"{head} {_scores(score, metric)}{use}")
             lines += count_lines(score, f"{_name(agent)}, {_name(split)}")
     lines += difference_lines(results.get("differences", []), metric)
     return "\n".join(lines)
@@ -53,26 +62,26 @@ def count_lines(score: Mapping[str, Any], name: str = "") -> list[str]:
     return [f"  {name}: {words.format(score[key])}" for key, words in COUNTED.items() if score.get(key)]
 
 
-def difference_lines(found: Sequence[Mapping[str, Any]], metric: str) -> list[str]:
+def difference_lines(differences: Sequence[Mapping[str, Any]], metric: str) -> list[str]:
     """An empty line, then one for every paired difference; [] if there are none.
 
     Args:
-        found: The differences; see `summary.differences`.
+        differences: The differences; see `summary.differences`.
         metric: Name of the metric.
     """
-    pairs = Counter(pair["split"] for pair in found)  # p is corrected for the pairs of a split, if there are several
-    lines = [_difference(pair, metric, pairs[pair["split"]] > 1) for pair in found]
+    pairs = Counter(pair["split"] for pair in differences)  # p is corrected for the pairs of a split, if there are several
+    lines = [_difference(pair, metric, pairs[pair["split"]] > 1) for pair in differences]
     return ["", *lines] if lines else []
 
 
 def _difference(pair: Mapping[str, Any], metric: str, is_corrected: bool) -> str:
     parts = []
     for name in dict.fromkeys(("success", metric)):
-        one = pair[name]
-        low, high = (_signed(name, bound) for bound in one["ci95"])
-        p = f"p (Holm) = {one['p_holm']:.4f}" if is_corrected else f"p = {one['p']:.4f}"
-        parts.append(f"{name.replace('_', ' ')} {_signed(name, one['difference'])} ({low} to {high}), {p}")
-    return f"{_name(pair['split'])}: {_name(pair['to'])} less {_name(pair['from'])}: {'; '.join(parts)}; {pair['tasks']} tasks"
+        difference = pair[name]
+        low, high = (_signed(name, bound) for bound in difference["ci95"])
+        p = f"p (Holm) = {difference['p_holm']:.4f}" if is_corrected else f"p = {difference['p']:.4f}"
+        parts.append(f"{name.replace('_', ' ')} {_signed(name, difference['difference'])} ({low} to {high}), {p}")
+    return f"{_name(pair['split'])}: {_name(pair['to'])} minus {_name(pair['from'])}: {'; '.join(parts)}; {pair['tasks']} tasks"
 
 
 def _tokens(score: Mapping[str, Any]) -> str:

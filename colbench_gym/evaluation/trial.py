@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 from colbench_gym.evaluation.summary import VOID
 from colbench_gym.generators import RngState, preserve_rng_state
@@ -23,31 +23,8 @@ Act = Callable[[Messages, int], str | None]
 MOST_TURNS, ENOUGH_STEPS = 20, 90
 
 
-class Copy(Protocol):
-    """What a trial needs of an environment."""
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """Start an episode of the task `options["task_id"]`."""
-        ...
-
-    def step(self, action: str) -> tuple[Any, Any, Any, Any, Any]:
-        """Send one message of the agent; returns what `gymnasium.Env.step` returns."""
-        ...
-
-    @property
-    def messages(self) -> Messages:
-        """The dialogue so far."""
-        ...
-
-    @property
-    def metrics(self) -> dict[str, Any]:
-        """Metrics of the finished episode; {} while it is running."""
-        ...
-
-    @property
-    def hidden_information(self) -> str:
-        """Privileged information now."""
-        ...
+#: A copy of an environment: it has `reset` and `step` of Gymnasium, `messages`, `hidden_information`, and `metrics` of the finished episode.
+Copy = Any
 
 
 @dataclass(frozen=True)
@@ -178,11 +155,11 @@ def play_trial(copies: Sequence[Copy], episodes: Sequence[tuple[str, Act]], seed
 
 def _one_episode(copies: Sequence[Copy], task_id: str, act: Act, seed: int, clock: _Clock) -> Trial:
     first: list[_Moment] = []
-    said: list[str | None] = []
+    actions: list[str | None] = []
 
     def remembered(messages: Messages, turn: int) -> str | None:
-        said.append(act(messages, turn))
-        return said[-1]
+        actions.append(act(messages, turn))
+        return actions[-1]
 
     for turn, moments in enumerate(_played(copies, task_id, remembered, seed, clock)):
         if failed := _void(copies):
@@ -190,7 +167,7 @@ def _one_episode(copies: Sequence[Copy], task_id: str, act: Act, seed: int, cloc
         if difference := moments[0].difference(moments[1]):
             return Trial(_at(difference, turn))
         first.append(moments[0])
-    alone = _played(copies[:1], task_id, lambda messages, turn: said[turn - 1], seed, clock)
+    alone = _played(copies[:1], task_id, lambda messages, turn: actions[turn - 1], seed, clock)
     for turn, ((moment,), before) in enumerate(zip(alone, first, strict=True)):
         if failed := _void(copies[:1]):
             return Trial(untried=failed)
@@ -217,8 +194,8 @@ def _void(copies: Sequence[Copy]) -> str:
     return "its trial episode is void, since a service that it needs has failed" if is_void else ""
 
 
-def _same(one: Any, other: Any) -> bool:
-    return bool(one == other) or (one != one and other != other)  # NaN is itself
+def _same(first: Any, second: Any) -> bool:
+    return bool(first == second) or (first != first and second != second)  # NaN is itself
 
 
 def _at(difference: str, turn: int) -> str:

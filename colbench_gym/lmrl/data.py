@@ -9,29 +9,31 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import random
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import gymnasium as gym
 
-import colbench_gym
+import colbench_gym  # noqa: F401  (registers the games)
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row, write_rows
+from colbench_gym.lmrl.game import TextGame
 from colbench_gym.progress import Progress
-from colbench_gym.scoring.intervals import Interval, wilson
+from colbench_gym.scoring.intervals import mean_interval, wilson
 from colbench_gym.seeds import derive_seed
-from sandboxes.programs import CommandParser, program_name, refuse
+from sandboxes.programs import program_name, refuse
 
 SCHEMA = 3
 #: Who plays: the paper's data, or the game's expert.
 POLICIES = ("behaviour", "expert")
-_Z = 1.959963984540054  # 97.5% quantile of the normal distribution
+#: Default number of episodes of a game that the paper has no data of.
+EPISODES = 1_000
 
 
 @dataclass(frozen=True)
@@ -53,69 +55,42 @@ class Published:
     unit: str = "turns"
 
 
-#: By the name in the id.
+#: By the id of the game.
 PUBLISHED: Mapping[str, Published] = {
-    "Maze": Published(1_240, 19.7, 0.11, -19.7),
-    "TextNav": Published(2_500, 12.2, 0.26, 0.258),
-    "Wordle": Published(1_000_000, 4.82, 0.70, -4.12),
-    "Chess": Published(625_000, 46.7, 0.60, 0.21),
-    "Endgames": Published(97_800, 11.9, 0.59, 0.586),
-    "TwentyQuestions": Published(100_000, 14.9, 0.31, -17.3),
-    "GuessCity": Published(100_000, 18.8, 0.53, -18.8),
-    "CarDealer": Published(19_000, 16.5, 0.53, 0.562, "texts"),
+    "LMRL-Maze-v0": Published(1_240, 19.7, 0.11, -19.7),
+    "LMRL-TextNav-v0": Published(2_500, 12.2, 0.26, 0.258),
+    "LMRL-Wordle-v0": Published(1_000_000, 4.82, 0.70, -4.12),
+    "LMRL-Chess-v0": Published(625_000, 46.7, 0.60, 0.21),
+    "LMRL-Endgames-v0": Published(97_800, 11.9, 0.59, 0.586),
+    "LMRL-TwentyQuestions-v0": Published(100_000, 14.9, 0.31, -17.3),
+    "LMRL-GuessCity-v0": Published(100_000, 18.8, 0.53, -18.8),
+    "LMRL-CarDealer-v0": Published(19_000, 16.5, 0.53, 0.562, "texts"),
 }
 
 
-@dataclass
-class Statistics:
-    """Statistics of episodes, with 95% intervals.
+def table(env_id: str, played: Sequence[tuple[int, int, float]], policy: str = POLICIES[0]) -> list[str]:
+    """Statistics of episodes with 95% intervals and, for behaviour policies of a game of the paper, those of its data in the second row.
 
-    Attributes:
-        turns: Turns of the agent, by episode.
-        successes: 0 or 1, by episode.
-        returns: Returns, by episode.
+    Args:
+        env_id: Id of the game.
+        played: Turns of the agent, success (0 or 1) and return of every episode.
+        policy: Who played.
     """
-
-    turns: list[float] = field(default_factory=list)
-    successes: list[float] = field(default_factory=list)
-    returns: list[float] = field(default_factory=list)
-
-    def add(self, row: Row) -> None:
-        """Count an episode."""
-        self.turns.append(row["metrics"]["turns"])
-        self.successes.append(row["metrics"]["success"])
-        self.returns.append(row["reward"])
-
-    def lines(self, name: str, policy: str = POLICIES[0]) -> list[str]:
-        """A table of these statistics and, for behaviour policies, those of the paper's data in its second row.
-
-        Args:
-            name: The name in the game's id.
-            policy: Who played.
-        """
-        paper, size = PUBLISHED[name], len(self.turns)
-        scale = 2 if paper.unit == "texts" else 1
-        success = sum(self.successes) / size
-        ours = (
-            f"{size}",
-            _shown(*mean_and_interval([scale * turns for turns in self.turns])),
-            _shown(success, wilson(success, size)),
-            _shown(*mean_and_interval(self.returns)),
-        )
-        theirs = (f"{paper.size}", f"{paper.turns}", f"{paper.success}", f"{paper.mean_return}")
-        rows = [("ours", *ours), *([("paper's data", *theirs)] if policy == POLICIES[0] else [])]
-        table = (("", "episodes", paper.unit, "success", "return"), *rows)
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
-
-
-def mean_and_interval(values: Sequence[float]) -> tuple[float, Interval]:
-    """The mean of independent values, and its 95% interval by the normal approximation; a single value has an infinite one."""
-    mean = math.fsum(values) / len(values)
-    if len(values) == 1:
-        return mean, (-math.inf, math.inf)
-    half = _Z * math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values))
-    return mean, (mean - half, mean + half)
+    paper = PUBLISHED.get(env_id)
+    unit = paper.unit if paper else "turns"
+    turns, successes, returns = zip(*played, strict=True)
+    success = fmean(successes)
+    ours = (
+        f"{len(played)}",
+        _shown([turn * (2 if unit == "texts" else 1) for turn in turns]),
+        f"{success:.3f} ({' to '.join(f'{bound:.3f}' for bound in wilson(success, len(played)))})",
+        _shown(returns),
+    )
+    rows = [("", "episodes", unit, "success", "return"), ("ours", *ours)]
+    if paper and policy == POLICIES[0]:
+        rows.append(("paper's data", f"{paper.size}", f"{paper.turns}", f"{paper.success}", f"{paper.mean_return}"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def episodes(
@@ -124,7 +99,7 @@ def episodes(
     """Play the behaviour policies of a game, or its expert.
 
     Args:
-        env_id: Such as "LMRL-Maze-v0".
+        env_id: Such as "LMRL-Maze-v0", or "my_module:Mine-v0" of a user-defined `TextGame`.
         count: Number of episodes.
         seed: Seed of the first; the following ones have the following seeds.
         env_kwargs: Arguments of the environment.
@@ -134,15 +109,19 @@ def episodes(
         The row of an episode, as `Episode.to_row` of the trainer writes it, with the agent's texts and rewards, without tokens.
 
     Raises:
-        ValueError: If the id is no game of LMRL-Gym, `count` is not positive, `seed` is negative, or `policy` is unknown.
+        ValueError: If the id is no `TextGame`, `count` is not positive, `seed` is negative, or `policy` is unknown.
         ColBenchError: If something that the game depends on fails, such as a model that plays the other side.
     """
-    name_of(env_id)
+    check_id(env_id)
     if count < 1 or seed < 0:
         raise ValueError(f"`count` must be positive and `seed` not negative, got {count!r} and {seed!r}.")
     if policy not in POLICIES:
         raise ValueError(f"`policy` must be one of {POLICIES}, got {policy!r}.")
     env = gym.make(env_id, disable_env_checker=True, **(env_kwargs or {}))
+    if not isinstance(env.unwrapped, TextGame):
+        raise ValueError(
+            f"`env_id` must be of a `colbench_gym.lmrl.game.TextGame`, got {env_id!r}, a {type(env.unwrapped).__name__}."
+        )
     try:
         for i in range(seed, seed + count):
             yield {"env": env_id, "env_kwargs": dict(env_kwargs or {}), **_episode(env, i, policy)}
@@ -150,16 +129,14 @@ def episodes(
         env.close()
 
 
-def name_of(env_id: str) -> str:
-    """The name in the id of a game.
+def check_id(env_id: str) -> None:
+    """Refuse an id that no environment has. The module of "my_module:Mine-v0" is imported when the environment is made.
 
     Raises:
-        ValueError: If it is the id of no game of LMRL-Gym.
+        ValueError: Names the games of LMRL-Gym.
     """
-    names = {f"LMRL-{name}-v0": name for name in colbench_gym.LMRL_GAMES}
-    if env_id not in names:
-        raise ValueError(f"`env_id` must be one of {tuple(names)}, got {env_id!r}.")
-    return names[env_id]
+    if ":" not in env_id and env_id not in gym.registry:
+        raise ValueError(f"`env_id` must be one of {tuple(PUBLISHED)}, or 'my_module:Mine-v0' of a `TextGame`, got {env_id!r}.")
 
 
 def _episode(env: gym.Env[str, str], seed: int, policy: str) -> Row:
@@ -192,20 +169,22 @@ def _episode(env: gym.Env[str, str], seed: int, policy: str) -> Row:
     }
 
 
-def _shown(value: float, interval: Interval) -> str:
-    return f"{value:.3f} ({interval[0]:.3f} to {interval[1]:.3f})"
+def _shown(values: Sequence[float]) -> str:
+    """The mean of values and its interval."""
+    low, high = mean_interval(values, is_share=False)
+    return f"{fmean(values):.3f} ({low:.3f} to {high:.3f})"
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options; an invalid one ends the process."""
-    parser = CommandParser(
+    parser = argparse.ArgumentParser(
         prog=program_name("colbench_gym.lmrl.data"),
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("env_id", metavar="ID", help="such as LMRL-Maze-v0")
-    parser.add_argument("--episodes", type=int, help="number of episodes (default: the paper's)")
+    parser.add_argument("env_id", metavar="ID", help="such as LMRL-Maze-v0, or my_module:Mine-v0 of a game of your own")
+    parser.add_argument("--episodes", type=int, help=f"number of episodes (default: the paper's; {EPISODES} of another game)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first episode (default: %(default)s)")
     parser.add_argument(
         "--output",
@@ -219,13 +198,14 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     given = parser.parse_args(arguments)
     try:
-        given.name = name_of(given.env_id)
+        check_id(given.env_id)
         given.env_kwargs = json.loads(given.env_kwargs)
     except ValueError as error:
         refuse(error)
     if not isinstance(given.env_kwargs, dict):
         refuse(f"`--env_kwargs` must be a JSON object, got {given.env_kwargs!r}.")
-    given.episodes = PUBLISHED[given.name].size if given.episodes is None else given.episodes
+    if given.episodes is None:
+        given.episodes = PUBLISHED[given.env_id].size if given.env_id in PUBLISHED else EPISODES
     if given.episodes < 1 or given.seed < 0:
         refuse(f"`--episodes` must be positive and `--seed` not negative, got {given.episodes} and {given.seed}.")
     return given
@@ -234,12 +214,13 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Returns 0, or 1 if the game, or something that it depends on, failed."""
     given = _parsed(arguments)
-    statistics, progress = Statistics(), Progress(given.episodes, sys.stderr, "played", "episodes")
+    played: list[tuple[int, int, float]] = []
+    progress = Progress(given.episodes, sys.stderr, "played", "episodes")
 
     def counted() -> Iterator[Row]:
         for row in episodes(given.env_id, given.episodes, given.seed, given.env_kwargs, given.policy):
-            statistics.add(row)
-            progress.show(len(statistics.turns))
+            played.append((row["metrics"]["turns"], row["metrics"]["success"], row["reward"]))
+            progress.show(len(played))
             yield row
 
     try:
@@ -250,14 +231,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ColBenchError, OSError, ImportError, TypeError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(
-        "\n".join(
-            [
-                f"{given.env_id}, seeds {given.seed} to {given.seed + given.episodes - 1}",
-                *statistics.lines(given.name, given.policy),
-            ]
-        )
-    )
+    print(f"{given.env_id}, seeds {given.seed} to {given.seed + given.episodes - 1}")
+    print("\n".join(table(given.env_id, played, given.policy)))
     return 0
 
 

@@ -40,7 +40,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Said:
+class GameText:
     """A text of the history, as LMRL-Gym's agents read it: texts are concatenated.
 
     Attributes:
@@ -81,7 +81,7 @@ class TextGame(gym.Env[str, str]):
         self.action_space = gym.spaces.Text(max_length=1_000, min_length=0, charset=ASCII)
         self.max_turns, self.faithful, self.render_mode = max_turns, faithful, render_mode
         self.rng = random.Random()
-        self.turn, self.history = 0, list[Said]()
+        self.turn, self.history = 0, list[GameText]()
         self._return, self._is_over, self._is_begun, self._info = 0.0, False, False, dict[str, Any]()
 
     # ---- what a game defines ---------------------------------------------------------------------------------------------
@@ -126,14 +126,14 @@ class TextGame(gym.Env[str, str]):
             A function that gives the message for the current state.
         """
 
-    def _remember(self, said: Said, outcome: Outcome | None = None) -> None:
+    def _remember(self, message: GameText, outcome: Outcome | None = None) -> None:
         """Append a text to the history. A game with a shorter memory overrides this.
 
         Args:
-            said: The text.
+            message: The text.
             outcome: What the agent's message did, if this is the reply to it.
         """
-        self.history.append(said)
+        self.history.append(message)
 
     # ---- Gymnasium ---------------------------------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class TextGame(gym.Env[str, str]):
         self.turn, self.history, self._return, self._is_over, self._info = 0, [], 0.0, False, {}
         observation = self._begin(options or {})
         self._is_begun = True
-        self._remember(Said(observation, False))
+        self._remember(GameText(observation, False))
         return observation, {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -168,9 +168,9 @@ class TextGame(gym.Env[str, str]):
             raise TypeError(f"`action` must be a text, got {type(action).__name__}.")
         action = action if self.faithful else Reasoning().speech(action)
         self.turn += 1
-        self._remember(Said(action, True))
+        self._remember(GameText(action, True))
         outcome = self._play(action)
-        self._remember(Said(outcome.text, False), outcome)
+        self._remember(GameText(outcome.text, False), outcome)
         self._return += outcome.reward
         is_cut = not outcome.is_over and self.turn >= self.max_turns
         self._is_over = outcome.is_over or is_cut
@@ -188,7 +188,7 @@ class TextGame(gym.Env[str, str]):
         """The history as one text, the agent's messages behind "> "; None without a render mode."""
         if self.render_mode is None:
             return None
-        return "\n".join(f"{'> ' if said.is_action else ''}{said.text.rstrip()}" for said in self.history)
+        return "\n".join(f"{'> ' if message.is_action else ''}{message.text.rstrip()}" for message in self.history)
 
     # ---- snapshots ---------------------------------------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class TextGame(gym.Env[str, str]):
         return {
             "game": self._get(),
             "turn": self.turn,
-            "history": [[said.text, said.is_action] for said in self.history],
+            "history": [[message.text, message.is_action] for message in self.history],
             "return": self._return,
             "info": self._info,
             "is_over": self._is_over,
@@ -220,7 +220,7 @@ class TextGame(gym.Env[str, str]):
         if reseed is not None:
             self.rng.seed(reseed)
         self.turn, self._return = int(state["turn"]), float(state["return"])
-        self.history = [Said(text, is_action) for text, is_action in state["history"]]
+        self.history = [GameText(text, is_action) for text, is_action in state["history"]]
         self._is_over, self._is_begun, self._info = bool(state["is_over"]), True, dict(state["info"])
         self._set(state["game"])
         return self.history[-1].text, dict(self._info)

@@ -35,6 +35,7 @@ import textwrap
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 
 from colbench_gym.python_source import PARSE_ERRORS, parse_source
 from colbench_gym.reasoning import AUTO, Reasoning
@@ -78,7 +79,7 @@ _CODE_START = re.compile(
     r"|[^\W\d]\w*\s*(?::[^=\n]+)?=(?!=)"
 )
 _INDENTED_START = re.compile(r"\s*[ \t](?:async\s+)?(?:def|class)\s|\s*[ \t](?:import|from|@)")
-_PROMPT = re.compile(r"^[ \t]*(?:>>>|\.\.\.)(?: |$)", re.MULTILINE)
+_PROMPT = re.compile(r"[ \t]*(?:>>>|\.\.\.)(?: |$)")
 _QUOTE = re.compile(r"^(?: {0,3}>)+ ?", re.MULTILINE)
 _ESCAPED = re.compile(r"\\([_*\[\]()<>#-])")
 _SPAN = re.compile(r"(?<!`)(`{1,3})(?!`)([^`\n]+)\1(?!`)")
@@ -121,13 +122,8 @@ def extract_program(answer: str, function_name: str = "", reasoning: str = AUTO)
     """
     answer = without_thoughts(answer, reasoning)
     reader = _Reader(function_name)
-    best: tuple[Definition, str] | None = None
-    for text in readings(answer):
-        found = reader.program(without_marker(text))
-        if found[0] is Definition.FUNCTION:
-            return found[1]
-        best = found if best is None or found[0] > best[0] else best
-    return best[1] if best else answer
+    read = (reader.program(without_marker(text)) for text in readings(answer))
+    return max(read, key=itemgetter(0))[1]  # of equals the first, the most literal
 
 
 def without_thoughts(answer: str, reasoning: str = AUTO) -> str:
@@ -177,15 +173,15 @@ class _Reader:
         if whole and (level := self._level(whole)) >= (Definition.VALUE if _MARKUP.search(text) else Definition.NONE):
             return level, whole.text
         best, closest = (Definition.NONE, ""), ""
-        for found in self._ways(text):
-            level, program = program_of([one.piece for one in found if one.piece], self.name)
+        for code in self._ways(text):
+            if code and not self.name:
+                return Definition.NONE, code[0].text
+            level, program = program_of([lines.piece for lines in code if lines.piece], self.name)
             if level > best[0]:
                 best = level, program
-            if level is Definition.FUNCTION or (found and not self.name):
+            if level is Definition.FUNCTION:
                 break
-            closest = closest or _closest(found, text, self.name)
-        if best[0] is Definition.NONE and not self.name and found:
-            return best[0], found[0].text
+            closest = closest or _closest(code, text, self.name)
         return best if best[1] else (Definition.NONE, whole.text if whole else closest or text.strip("\n"))
 
     def _level(self, piece: Piece) -> Definition:
@@ -194,7 +190,7 @@ class _Reader:
     def _whole(self, text: str) -> Piece | None:
         """The whole answer as a piece, if it parses. An answer with markup is tried only if its first line looks like code."""
         body = text.strip("\n")
-        if _MARKUP.search(body) and not (_CODE_START.match(body.lstrip()) or body.startswith("#")):
+        if _MARKUP.search(body) and not (_CODE_START.match(body.lstrip().partition("\n")[0]) or body.startswith("#")):
             return None
         return self._piece(body, is_prose=True)
 
@@ -211,22 +207,23 @@ class _Reader:
             runs = self._runs(lines) if other != text else []
             yield [] if plain != text and _leaves_code(lines, runs) else runs
         yield self._session(text)
-        yield [_Lines(0, 0, one, self._piece(one)) for _, one in _SPAN.findall(text) if self.name in one]
+        yield [_Lines(0, 0, span, self._piece(span)) for _, span in _SPAN.findall(text) if self.name in span]
 
     def _code(self, text: str, depth: int = 0) -> list[_Lines]:
         """The pieces of a text as a reader of Markdown sees them, in order; fences are read first, since the limits may end the rest."""
         blocks = code_blocks(text) if _MARKUP.search(text) else []
-        found: list[_Lines] = []
+        blocks_read: list[_Lines] = []
         for block in blocks:
-            if block.kind != "indented" and (not found or block.start >= found[-1].end):
-                found += self._block(text, block, depth)
+            if block.kind != "indented" and (not blocks_read or block.start >= blocks_read[-1].end):
+                blocks_read += self._block(text, block, depth)
         hidden = frozenset(line for block in blocks if block.kind == "hidden" for line in range(block.start, block.end))
         lines, runs, line = text.split("\n"), [], 0
-        for own in [*found, _Lines(text.count("\n") + 1, 0, "", None)]:
-            if own.start not in hidden:  # a string of a program may hold what hides text elsewhere
-                runs += self._runs(lines, line, own.start, hidden)
-                line = max(line, own.end)
-        covered = {line for own in [*found, *runs] for line in range(own.start, own.end)}
+        for part in blocks_read:
+            if part.start not in hidden:  # a string of a program may hold what hides text elsewhere
+                runs += self._runs(lines, line, part.start, hidden)
+                line = max(line, part.end)
+        runs += self._runs(lines, line, hidden=hidden)
+        covered = {line for part in [*blocks_read, *runs] for line in range(part.start, part.end)}
         for block in blocks:
             if (
                 block.kind == "indented"
@@ -234,26 +231,29 @@ class _Reader:
                 and not _continues_code(lines, block.start)
             ):
                 runs += self._block(text, block, depth)
-        return sorted(found + runs, key=lambda own: own.start)
+        return sorted(blocks_read + runs, key=lambda part: part.start)
 
     def _block(self, text: str, block: CodeBlock, depth: int) -> list[_Lines]:
         """The pieces in a code block."""
         if block.kind == "hidden":
             return [_Lines(block.start, block.end, "", None)]
-        code = _LANGUAGE_LINE.sub("", block.text, count=1).strip("\n")
+        code = _LANGUAGE_LINE.sub("", block.text).strip("\n")
         is_program = block.language not in _NO_PROGRAM
         has_markup = depth < _MOST_NESTED and _NESTED.search(code) is not None
         is_outer = (has_markup and block.language in ("markdown", "md")) or (not is_program and "<<" in code)  # "cat <<EOF"
-        own = None if is_outer else self._piece(code, is_program)
-        if own is None and block.kind == "fence" and (longer := self._longer(text, block, is_program)):
+        whole = None if is_outer else self._piece(code, is_program)
+        if whole is None and block.kind == "fence" and (longer := self._longer(text, block, is_program)):
             return [longer]
-        if own is None and not self.parser.has_finished:
+        if whole is None and not self.parser.has_finished:
             lines = code.split("\n")
             inner = self._code(code, depth + 1) if has_markup else self._runs(lines)
-            pieces = [one.piece for one in inner if one.piece]
+            pieces = [part.piece for part in inner if part.piece]
             if pieces and (has_markup or not _leaves_code(lines, inner)):
-                return [_Lines(block.start, block.end, piece.text if _defines(piece) else code, piece) for piece in pieces]
-        return [_Lines(block.start, block.end, code, own, block.kind != "indented")]
+                return [
+                    _Lines(block.start, block.end, inner_piece.text if _defines(inner_piece) else code, inner_piece)
+                    for inner_piece in pieces
+                ]
+        return [_Lines(block.start, block.end, code, whole, block.kind != "indented")]
 
     def _longer(self, text: str, block: CodeBlock, is_program: bool) -> _Lines | None:
         """A fence with a later end, of those that make it define the function."""
@@ -275,7 +275,7 @@ class _Reader:
         """
         stop = len(lines) if stop is None else stop
         margins = [i for i in range(start, stop) if lines[i].strip() and not lines[i][0].isspace()]
-        found: list[_Lines] = []
+        runs: list[_Lines] = []
         for first in margins:
             if self.parser.has_finished:
                 break
@@ -284,11 +284,11 @@ class _Reader:
             end = stop
             while end > first and not self.parser.has_finished:
                 if piece := self._piece("\n".join(lines[first:end]).strip("\n"), is_prose=True):
-                    found.append(_Lines(first, end, piece.text, piece, False))
+                    runs.append(_Lines(first, end, piece.text, piece, False))
                     start = end
                     break
                 end = margins[bisect_right(margins, min(end - 1, first + self.parser.good_lines)) - 1]
-        return found
+        return runs
 
     def _session(self, text: str) -> list[_Lines]:
         """What was typed in an interactive session that the answer shows."""
@@ -316,13 +316,13 @@ def _leaves_code(lines: list[str], runs: list[_Lines]) -> bool:
     )
 
 
-def _closest(found: list[_Lines], text: str, name: str) -> str:
+def _closest(code: list[_Lines], text: str, name: str) -> str:
     """Code of an answer that does not define the function: what tries to, else the last piece that defines something, else the first block."""
     tried = re.compile(rf"^(?:async\s+)?def\s+{re.escape(name)}\b", re.MULTILINE)
-    blocks = [own.text for own in found if own.is_block and own.text]
+    blocks = [part.text for part in code if part.is_block and part.text]
     if name and tried.search(text):
         return next((block for block in blocks if tried.search(block)), text.strip("\n"))
-    defining = [own.text for own in found if own.piece and _defines(own.piece)]
+    defining = [part.text for part in code if part.piece and _defines(part.piece)]
     return (defining[-1:] or blocks or [""])[0]
 
 
@@ -347,9 +347,10 @@ class _Parser:
         good_lines: Number of lines before the first error of the last part that was parsed.
     """
 
+    good_lines: int
+
     def __init__(self) -> None:
         self._parts, self._chars = MAX_PARTS, MAX_PARSED_CHARS
-        self.good_lines = 0
 
     @property
     def has_finished(self) -> bool:

@@ -87,12 +87,12 @@ def compare(page: Rendering, reference: Rendering) -> Comparison:
     missing: list[Box] = []
     extra: list[Box] = []
     for kind in _KINDS:
-        own = [box for box in page.boxes if box.kind == kind]
+        shown = [box for box in page.boxes if box.kind == kind]
         wanted = [box for box in reference.boxes if box.kind == kind]
-        found = _partners(own[:MAX_PAIRED], wanted[:MAX_PAIRED], _LIKENESS[kind], _LEAST[kind])
-        pairs += [(own[i], wanted[j]) for i, j in found]
-        with_partner = [{i for i, _ in found}, {j for _, j in found}]
-        extra += [box for i, box in enumerate(own) if i not in with_partner[0]]
+        partners = _partners(shown[:MAX_PAIRED], wanted[:MAX_PAIRED], _LIKENESS[kind], _LEAST[kind])
+        pairs += [(shown[i], wanted[j]) for i, j in partners]
+        with_partner = [{i for i, _ in partners}, {j for _, j in partners}]
+        extra += [box for i, box in enumerate(shown) if i not in with_partner[0]]
         missing += [box for j, box in enumerate(wanted) if j not in with_partner[1]]
     return Comparison(tuple(pairs), tuple(missing), tuple(extra), _score(pairs, [*missing, *extra], page, reference))
 
@@ -119,35 +119,35 @@ def _mean(values: Sequence[float], zeros: int) -> float:
 
 
 def _partners(
-    own: Sequence[Box], wanted: Sequence[Box], likeness: Callable[[Sequence[Box], Sequence[Box]], Floats], least: float
+    shown: Sequence[Box], wanted: Sequence[Box], likeness: Callable[[Sequence[Box], Sequence[Box]], Floats], least: float
 ) -> list[tuple[int, int]]:
     """The matching with the largest total similarity. Pairs with a similarity below `least` are dropped."""
-    if not own or not wanted:
+    if not shown or not wanted:
         return []
     from scipy.optimize import linear_sum_assignment
 
-    table = likeness(own, wanted)
+    table = likeness(shown, wanted)
     rows, columns = linear_sum_assignment(-table)
     return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if table[i, j] >= least]
 
 
-def _text_partners(own: Sequence[Box], wanted: Sequence[Box]) -> Floats:
+def _text_partners(shown: Sequence[Box], wanted: Sequence[Box]) -> Floats:
     """Similarity of texts by content. Ties are broken by distance and font size."""
-    a, b = _Columns(own), _Rows(wanted)
-    alike = likeness_table([box.text for box in own], [box.text for box in wanted])
+    a, b = _Columns(shown), _Rows(wanted)
+    alike = likeness_table([box.text for box in shown], [box.text for box in wanted])
     far = 1e-3 * (abs(a.x - b.x) + abs(a.y - b.y)) / 10_000
     return np.asarray(alike - far - 1e-4 * (a.font_size != b.font_size), np.float64)
 
 
-def _thing_partners(own: Sequence[Box], wanted: Sequence[Box]) -> Floats:
-    a, b = _Columns(own), _Rows(wanted)
+def _thing_partners(shown: Sequence[Box], wanted: Sequence[Box]) -> Floats:
+    a, b = _Columns(shown), _Rows(wanted)
     far = (abs(a.x - b.x) + abs(a.y - b.y) + abs(a.width - b.width) + abs(a.height - b.height)) / 10_000
-    alike = likeness_table([box.text for box in own], [box.text for box in wanted]) * (a.has_text & b.has_text)
+    alike = likeness_table([box.text for box in shown], [box.text for box in wanted]) * (a.has_text & b.has_text)
     return np.where(a.tag == b.tag, 1 + 0.5 * alike - far, -1.0)
 
 
-def _block_partners(own: Sequence[Box], wanted: Sequence[Box]) -> Floats:
-    a, b = _Columns(own), _Rows(wanted)
+def _block_partners(shown: Sequence[Box], wanted: Sequence[Box]) -> Floats:
+    a, b = _Columns(shown), _Rows(wanted)
     width = np.minimum(a.x + a.width, b.x + b.width) - np.maximum(a.x, b.x)
     height = np.minimum(a.y + a.height, b.y + b.height) - np.maximum(a.y, b.y)
     shared = np.maximum(width, 0) * np.maximum(height, 0)

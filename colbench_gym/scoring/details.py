@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from colbench_gym.errors import SandboxError
 from colbench_gym.outside_text import encodable
 from colbench_gym.scoring.faults import fault
 from colbench_gym.scoring.unit_tests import PASSED, UNGRADABLE, UnitTests
 from colbench_gym.tasks.task import Task
 from sandboxes import CallResult, ExecutionResult, Outcome, Program
-from sandboxes import SandboxError as SandboxFailure
 from sandboxes.shown import CUT, MAX_CHARS, shown, shown_apart
 
 #: Meaning of each outcome of a hidden test or an answer; "exception:NAME" is found under "exception".
@@ -104,19 +102,16 @@ def iter_details(unit_tests: UnitTests, answers: Sequence[tuple[Task, str | None
             last = task
         programs += [program] if program else []
         plan.append((task, answer, program, is_new))
-    try:
-        results = unit_tests.sandbox.stream(programs)
-        reference = ExecutionResult(())
-        for task, answer, program, is_new in plan:
-            reference = next(results) if is_new else reference
-            if program is None:
-                yield AnswerDetails("", ())
-                continue
-            tests = _tests(unit_tests, task, reference, next(results))
-            found = fault(task, answer, program.source, [test.outcome for test in tests])
-            yield AnswerDetails(encodable(program.source), tests, encodable(found))
-    except SandboxFailure as error:
-        raise SandboxError(f"The sandbox failed while explaining answers: {error}") from error
+    results = unit_tests.sandbox.stream(programs)
+    reference = ExecutionResult(())
+    for task, answer, program, is_new in plan:
+        reference = next(results) if is_new else reference
+        if program is None:
+            yield AnswerDetails("", ())
+            continue
+        tests = _tests(unit_tests, task, reference, next(results))
+        what_is_wrong = fault(task, answer, program.source, [test.outcome for test in tests])
+        yield AnswerDetails(encodable(program.source), tests, encodable(what_is_wrong))
 
 
 def _tests(unit_tests: UnitTests, task: Task, reference: ExecutionResult, result: ExecutionResult) -> tuple[TestDetails, ...]:

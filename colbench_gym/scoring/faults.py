@@ -72,27 +72,15 @@ def fault(task: Task, answer: str | None, source: str, calls: Sequence[str]) -> 
     return _of_function(task, name, tree, failed)
 
 
-def fault_or_outcome(task: Task, answer: str | None, source: str, calls: Sequence[str]) -> str:
-    """The fault of an answer that is not right, or else the outcome of most failed tests, as a sentence."""
-    if found := fault(task, answer, source, calls):
-        return found
-    (outcome, count), total = _failed(calls).most_common(1)[0], len(calls)
-    tests = f"in {count} of {total} tests"
-    if outcome == "wrong":
-        return f"`{task.function_name}` runs, but returns another value than was wanted {tests}."
-    kind, _, error = outcome.partition(":")
-    if kind == "exception":
-        return f"The program raises {_clip(error)} {tests}, when it is loaded or when `{task.function_name}` is called."
-    return f"The program ends with the outcome {kind} {tests}."
-
-
 def _failed(calls: Sequence[str]) -> Counter[str]:
     return Counter(call for call in calls if call != "passed")
 
 
 def _of_text(name: str, source: str, error: BaseException) -> str:
     """The fault of an answer that does not parse."""
-    language = next((one for one, pattern in _LANGUAGES.items() if re.search(pattern, source, re.MULTILINE)), "")
+    language = next(
+        (name_of_language for name_of_language, pattern in _LANGUAGES.items() if re.search(pattern, source, re.MULTILINE)), ""
+    )
     if language and not re.search(r"^\s*def\s+\w+\s*\(.*:\s*$", source, re.MULTILINE):
         return f"The answer is written in {language}, it seems; `{name}` has to be a Python function."
     if _MARKED.search(source):
@@ -115,8 +103,8 @@ def _of_names(name: str, tree: ast.Module) -> str:
             kind = "a method of the class" if isinstance(around, ast.ClassDef) else "defined inside of"
             where = "under a main guard" if isinstance(around, ast.If) else f"{kind} `{_clip(around.name)}`"
             return f"`{name}` is {'defined ' if isinstance(around, ast.If) else ''}{where}; it has to be a function at the top level."
-    own = [node.name for node in module_statements(tree) if isinstance(node, _Function | ast.ClassDef)]
-    own += [
+    defined = [node.name for node in module_statements(tree) if isinstance(node, _Function | ast.ClassDef)]
+    defined += [
         target.id
         for node in module_statements(tree)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda)
@@ -127,9 +115,9 @@ def _of_names(name: str, tree: ast.Module) -> str:
     stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     if name in stored:
         return f"`{name}` is assigned a value that is no function; define it with `def {name}`."
-    if own:
-        near = difflib.get_close_matches(name.lower(), [one.lower() for one in own], 1, 0.0)
-        closest = next((one for one in own if near and one.lower() == near[0]), own[-1])
+    if defined:
+        near = difflib.get_close_matches(name.lower(), [candidate.lower() for candidate in defined], 1, 0.0)
+        closest = next((candidate for candidate in defined if near and candidate.lower() == near[0]), defined[-1])
         return f"The program defines `{_clip(closest)}` and not `{name}`; give the function the name that was asked for."
     if name in names:
         return f"The program calls `{name}` and does not define it."
@@ -169,7 +157,12 @@ def _of_function(task: Task, name: str, tree: ast.Module, failed: Counter[str]) 
             isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print" for node in inner
         )
         return f"`{name}` {'prints its result and ' if prints else ''}returns nothing; return the value."
-    if failed["wrong"] and returned and all(isinstance(one, ast.Constant) for one in returned) and len(returned) == 1:
+    if (
+        failed["wrong"]
+        and returned
+        and all(isinstance(returned_value, ast.Constant) for returned_value in returned)
+        and len(returned) == 1
+    ):
         return f"`{name}` returns the same value whatever it is given."
     return ""
 
@@ -192,20 +185,20 @@ def _written(arguments: ast.arguments) -> str:
         *arguments.kwonlyargs,
         *filter(None, [arguments.kwarg]),
     ]
-    return ", ".join(one.arg for one in every)
+    return ", ".join(argument.arg for argument in every)
 
 
-def _accepts(own: ast.arguments, wanted: str) -> bool:
+def _accepts(given: ast.arguments, wanted: str) -> bool:
     """Whether parameters take as many values as those of a signature, given as text."""
     try:
         asked = parse_source(f"def f({wanted}): pass").body[0].args
     except PARSE_ERRORS:
         return True
-    least = len(own.posonlyargs) + len(own.args) - len(own.defaults)
-    most = len(own.posonlyargs) + len(own.args)
+    least = len(given.posonlyargs) + len(given.args) - len(given.defaults)
+    most = len(given.posonlyargs) + len(given.args)
     count = len(asked.posonlyargs) + len(asked.args)
     required = count - len(asked.defaults)
-    return own.vararg is not None or (least <= required and count <= most)
+    return given.vararg is not None or (least <= required and count <= most)
 
 
 def _clip(text: str) -> str:

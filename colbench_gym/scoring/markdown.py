@@ -3,7 +3,7 @@
 The block structure is read by markdown-it-py, with three differences to CommonMark. HTML is text, so that a fence below ``<details>`` is
 a fence, other than ``<pre>`` and what a browser does not show: comments, ``<script>``, ``<style>`` and ``<template>`` hide what they hold. A line without the mark of a quote ends the quote.
 
-The time is linear in the text. Quotes and lists that are nested more than `MAX_NESTING` deep hold no block, and no block starts or goes on behind
+The time is linear in the text. Quotes and lists that are nested more than `MAX_NESTING` deep hold no block, and no block starts or continues behind
 the first `MAX_LINES` lines.
 """
 
@@ -100,7 +100,11 @@ def lengthened(text: str, block: CodeBlock, most: int) -> Iterator[CodeBlock]:
     ends = [i for i in range(block.end, len(lines)) if (match := _FENCE_LINE.match(lines[i])) and match.group(1)[0] == mark]
     for end in ends[:most]:
         plain, lines[end] = lines[end], lines[end].replace(mark * 3, longer, 1)
-        yield from (one for one in code_blocks("\n".join(lines)) if one.start == block.start and one.kind == "fence")
+        yield from (
+            longer_block
+            for longer_block in code_blocks("\n".join(lines))
+            if longer_block.start == block.start and longer_block.kind == "fence"
+        )
         lines[end] = plain
 
 
@@ -120,16 +124,16 @@ def unindented_fences(text: str) -> str:
     lines: list[str] = []
     opened: re.Match[str] | None = None
     for line in text.split("\n"):
-        own = _DEEP_FENCE.match(line) if opened is None else opened
-        if own is None:
+        fence = _DEEP_FENCE.match(line) if opened is None else opened
+        if fence is None:
             lines.append(line)
             continue
-        quote, indent, mark = own.group(1), own.group(2), own.group(3)
+        quote, indent, mark = fence.group(1), fence.group(2), fence.group(3)
         rest = line.removeprefix(quote)
         rest = rest.removeprefix(indent) if rest.startswith(indent) else rest.lstrip(" \t")
         lines.append(quote + rest)
         is_end = opened is not None and rest.strip().startswith(mark) and not rest.strip().strip(mark[0])
-        opened = None if is_end else own
+        opened = None if is_end else fence
     return "\n".join(lines)
 
 

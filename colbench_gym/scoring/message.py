@@ -4,7 +4,7 @@ r"""The markers in an agent's message: what is its private thought, what the sim
       colon it counts wherever it stands, as in the benchmark, unless it is quoted within a sentence (``I begin with 'I WANT TO ANSWER:'.``).
       In any letter case it counts at the start of a line, and at the start of a sentence if the line ends with its colon. It may be dressed as
       Markdown does, in bold or italics, as a heading, a quote, a list item or code, in tags. Its colon may stand after blanks, may be a full-width
-      one, and may be missing where the line ends or code follows. A sentence that goes on ("I want to answer questions") is no marker.
+      one, and may be missing where the line ends or code follows. A sentence that continues ("I want to answer questions") is no marker.
     * ``OUTPUT:`` ends the agent's private thought: everything up to its first occurrence is dropped and never reaches the simulated human.
       It counts outside of code: not in a code block, in ``code``, in an open docstring, or within a line after a line of code. Behind an answer
       marker it counts only if another answer marker follows, or if no code is in the message: what stands behind the answer's code is no thought.
@@ -27,15 +27,15 @@ ANSWER_MARKER = "I WANT TO ANSWER:"
 THOUGHT_MARKER = "OUTPUT:"
 _GAP = f"[{INVISIBLE}]*"
 _BETWEEN = r"(?:[^\w\n]|_){1,8}"
-_WORDS = re.compile(_BETWEEN.join(_GAP.join(word) for word in ("I", "WANT", "TO", "ANSWER")) + r"(?![^\W_])", re.IGNORECASE)
+_WORDS = re.compile(_BETWEEN.join(map(_GAP.join, re.findall(r"\w+", ANSWER_MARKER))) + r"(?![^\W_])", re.IGNORECASE)
 #: What may dress the start of a line or a sentence: signs, tags, the number of a list item.
-_DRESS = re.compile(r"(?:[^\w\n]|_|</?[a-z]\w{0,9}>|\d{1,2}[.)])*\Z", re.IGNORECASE)
+_DRESS = re.compile(r"(?:[^\w\n]|_|</?[A-Za-z]\w{0,9}>|\d{1,2}[.)])*\Z")
 _SENTENCE = re.compile(r"[.!?:;,…)\]][^\w\n]*\Z")
 _CLOSING = r"[ \t*_~`\"'”’»)\]\\" + INVISIBLE + "]"
 _COLON = re.compile(rf"({_CLOSING}*)[:：]")
-_LINE_END = re.compile(r"(?:[^\w\n<?]|_)*(?:</[a-z]\w{0,9}>(?:[^\w\n<?]|_)*){0,3}$", re.MULTILINE | re.IGNORECASE)
+_LINE_END = re.compile(r"(?:[^\w\n<?]|_)*(?:</[A-Za-z]\w{0,9}>(?:[^\w\n<?]|_)*){0,3}$", re.MULTILINE)
 _DASH = re.compile(r"[ \t]*(?:[-–—]+(?=[ \t])|[.!](?=\s))")
-_CLOSING_TAGS = re.compile(r"(?:</\w{1,10}>)*", re.IGNORECASE)
+_CLOSING_TAGS = re.compile(r"(?:</\w{1,10}>)*")
 _CODE_FOLLOWS = re.compile(r"[ \t]*(?=`{3}|~{3})")
 _BREAK = re.compile("\r\n?|\n")
 _THOUGHT_DRESS = re.compile(r"[ \t]{0,3}[#>*_~`\"" + INVISIBLE + r"]*[ \t]{0,3}[*_~`\"" + INVISIBLE + r"]*\Z")
@@ -117,7 +117,7 @@ def _markers(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_quoted(text: str, start: int, end: int) -> bool:
-    """Whether a marker within a sentence is quoted, and the sentence goes on."""
+    """Whether a marker within a sentence is quoted, and the sentence continues."""
     is_between = start > 0 and end < len(text) and text[start - 1] in _QUOTES and text[end] in _QUOTES
     return is_between and text[end + 1 : end + 100].partition("\n")[0].strip() != ""
 
@@ -128,7 +128,7 @@ def _after(text: str, end: int, before: str) -> int:
     if rest and "```" not in rest.group() and "~~~" not in rest.group():
         return rest.end()
     signs = set(before) & set("*_~`\"'") | {pair[1] for pair in ("“”", "‘’", "«»", "()", "[]") if pair[0] in before}
-    while end < len(text) and text[end] in signs:
+    while text[end : end + 1] in signs:
         end += 1
     return _CLOSING_TAGS.match(text, end).end()  # type: ignore[union-attr]
 
@@ -140,13 +140,10 @@ def _end_of_thought(text: str) -> re.Match[str] | None:
     """The first thought marker that counts."""
     if not _THOUGHT_END.search(text):
         return None
+    mark = next(_outside_code(text), None)
     answers = [start for start, _ in _markers(text)]
     has_code = bool(answers) and _CODE.search(text, answers[0]) is not None
-    for mark in _outside_code(text):
-        if not answers or mark.start() < answers[0] or mark.start() < answers[-1] or not has_code:
-            return mark
-        break  # no later one counts
-    return None
+    return None if mark and has_code and mark.start() > answers[-1] else mark
 
 
 def _outside_code(text: str) -> Iterator[re.Match[str]]:
@@ -156,18 +153,17 @@ def _outside_code(text: str) -> Iterator[re.Match[str]]:
     line, position, line_start, ticks, quotes = 0, 0, 0, 0, [0, 0]
     for mark in _THOUGHT_END.finditer(text):
         between = text[position : mark.start()]
-        breaks = len(_BREAK.findall(between))
+        *breaks, rest = _BREAK.split(between)
         if breaks:
-            line, ticks, line_start = (
-                line + breaks,
-                0,
-                max(text.rfind("\n", 0, mark.start()), text.rfind("\r", 0, mark.start())) + 1,
-            )
-        ticks += text.count("`", max(line_start, position), mark.start())
+            line, ticks, line_start = line + len(breaks), 0, mark.start() - len(rest)
+        ticks += rest.count("`")
         quotes = [count + between.count(sign) for count, sign in zip(quotes, ('"""', "'''"), strict=True)]
         position = mark.start()
-        dress = text[line_start : mark.start()] if mark.start() - line_start < _MOST_DRESS else "x"
-        is_at_start = _THOUGHT_DRESS.match(dress) is not None and not (dress[:1].isspace() and first_code < position)
+        is_at_start = (
+            position - line_start < _MOST_DRESS
+            and _THOUGHT_DRESS.match(text, line_start, position) is not None
+            and not (text[line_start].isspace() and first_code < position)
+        )
         is_open = any(count % 2 for count in quotes) or _is_quoted(text, position, mark.end())
         if (
             line not in in_blocks

@@ -1,7 +1,7 @@
 """Extract the page from an agent's utterance, as a reader of Markdown would: a whole page, or edits of its last page.
 
 A page is the *last* fence that is one: whole documents (``<!doctype>``, ``<html>``, ``<body>``) go before fragments, and both before tags in
-a fence of another language. A fence whose first element ends only behind it goes on to the later end of a fence where it has ended, for a page may
+a fence of another language. A fence whose first element ends only behind it continues to the later end of a fence where it has ended, for a page may
 hold fences. Fences of CSS go into a page without a ``<style>``. Without such a fence, the page is the text from the first tag to the last,
 without the marks of a quote. Code by ``<pre>``, with entities instead of tags, is a page if there is no other.
 `colbench_gym.scoring.markdown` says what a fence is; invisible characters do not matter to it.
@@ -103,14 +103,14 @@ def _flat(blocks: Sequence[CodeBlock]) -> list[CodeBlock]:
     for block in blocks:
         is_outer = block.kind == "indented" or block.language in ("markdown", "md")
         inner = code_blocks(block.text) if is_outer and _MARKUP.search(block.text) else []
-        flat += [replace(one, start=block.start, end=block.end) for one in inner] or [block]
+        flat += [replace(inner_block, start=block.start, end=block.end) for inner_block in inner] or [block]
     return flat
 
 
 def _last_page(blocks: Sequence[CodeBlock]) -> CodeBlock | None:
     """The last block that is a page, of those that are one most clearly."""
-    found = [(_rank(block), i) for i, block in enumerate(blocks)]
-    rank, i = max(found, default=(0, 0))
+    ranks = [(_rank(block), i) for i, block in enumerate(blocks)]
+    rank, i = max(ranks, default=(0, 0))
     return blocks[i] if rank else None
 
 

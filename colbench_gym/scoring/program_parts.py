@@ -81,14 +81,14 @@ def program_of(pieces: Sequence[Piece], name: str) -> tuple[Definition, str]:
         if isinstance(node, ast.FunctionDef) and node.name != name
     )
     levels = (definition(piece.tree, name, functions) for piece in pieces)
-    found = [
+    definitions = [
         min(level, Definition.STUB) if _ELIDED.search(piece.text) else level
         for level, piece in zip(levels, pieces, strict=True)
     ]
-    best = max(found, default=Definition.NONE)
+    best = max(definitions, default=Definition.NONE)
     if best is Definition.NONE:
         return best, ""
-    chosen = len(found) - 1 - found[::-1].index(best)
+    chosen = len(definitions) - 1 - definitions[::-1].index(best)
     if len(pieces) == 1:
         return best, pieces[0].text
     return best, _with_parts(pieces, chosen, name)
@@ -103,7 +103,9 @@ def _with_parts(pieces: Sequence[Piece], chosen: int, name: str) -> str:
         for node in piece.tree.body
         if not is_main_guard(node)
     ]
-    builtins = BUILTINS - {one for part in parts if part.place < chosen and _is_function(part.node) for one in part.names.binds}
+    builtins = BUILTINS - {
+        bound_name for part in parts if part.place < chosen and _is_function(part.node) for bound_name in part.names.binds
+    }
     needed, bound = _needs(pieces[chosen].tree, builtins)
     helpers = bound & names_of(pieces[chosen].tree).uses - {name}
     later = [part for part in parts if part.place > chosen and _corrects(part, helpers)]
@@ -112,7 +114,7 @@ def _with_parts(pieces: Sequence[Piece], chosen: int, name: str) -> str:
     if not taken and not later:
         return pieces[chosen].text
     places = {part.place for part in [*taken, *later]}
-    future = [one for place in sorted({*places, chosen}) for one in _future_imports(pieces[place].tree)]
+    future = [bound_name for place in sorted({*places, chosen}) for bound_name in _future_imports(pieces[place].tree)]
     head = [f"from __future__ import {', '.join(dict.fromkeys(future))}"] if future else []
     texts = ["\n".join(_source(part.piece, part.node) for part in taken if part.place == place) for place in sorted(places)]
     after = [_source(part.piece, part.node) for part in later if part not in taken]
@@ -142,21 +144,21 @@ def _used(parts: Sequence[_Part], needed: set[str], bound: set[str], chosen: int
     for i, part in enumerate(parts):
         if not _may_help(part, needed, name):
             continue
-        for one in part.names.binds | part.names.changes:
-            giving[one].append(i)
-        for one in part.names.now:
-            calling[one].append(i)
-        for one in part.names.later:
-            writers[one] |= part.names.binds
+        for wanted in part.names.binds | part.names.changes:
+            giving[wanted].append(i)
+        for wanted in part.names.now:
+            calling[wanted].append(i)
+        for wanted in part.names.later:
+            writers[wanted] |= part.names.binds
     taken: set[int] = {i for i in giving.get("*", ()) if parts[i].place < chosen}
     waiting, known = sorted(needed), set(needed)
     while waiting:
-        one = waiting.pop()
-        own = [i for i in giving[one] if parts[i].place < chosen]
-        is_bound = any(one in parts[i].names.binds for i in own)
-        own += [i for i in giving[one] if parts[i].place > chosen and (not is_bound or _is_function(parts[i].node))]
-        own += [i for writer in sorted(writers[one]) for i in calling[writer] if parts[i].place < chosen]
-        for i in own:
+        wanted = waiting.pop()
+        sources = [i for i in giving[wanted] if parts[i].place < chosen]
+        is_bound = any(wanted in parts[i].names.binds for i in sources)
+        sources += [i for i in giving[wanted] if parts[i].place > chosen and (not is_bound or _is_function(parts[i].node))]
+        sources += [i for writer in sorted(writers[wanted]) for i in calling[writer] if parts[i].place < chosen]
+        for i in sources:
             if i not in taken:
                 taken.add(i)
                 new = parts[i].names.uses - known - bound
@@ -189,16 +191,21 @@ def _without_own_imports(pieces: Sequence[Piece]) -> Sequence[Piece]:
     if len(pieces) == 1 or not any(imports):
         return pieces
     defined = [
-        {one for node in piece.tree.body if not isinstance(node, ast.Import | ast.ImportFrom) for one in names_of(node).binds}
+        {
+            bound_name
+            for node in piece.tree.body
+            if not isinstance(node, ast.Import | ast.ImportFrom)
+            for bound_name in names_of(node).binds
+        }
         for piece in pieces
     ]
-    found = []
+    kept = []
     for i, (piece, nodes) in enumerate(zip(pieces, imports, strict=True)):
         others = set().union(*defined[:i], *defined[i + 1 :])
-        own = [(node, _assigned(node)) for node in nodes if all(alias.name in others for alias in node.names)]
-        text = _with_texts(piece, own)
-        found.append(Piece(text, parse_source(text), piece.is_program) if own else piece)
-    return found
+        changes = [(node, _assigned(node)) for node in nodes if all(alias.name in others for alias in node.names)]
+        text = _with_texts(piece, changes)
+        kept.append(Piece(text, parse_source(text), piece.is_program) if changes else piece)
+    return kept
 
 
 def _may_be_own(node: ast.ImportFrom) -> bool:
@@ -208,7 +215,9 @@ def _may_be_own(node: ast.ImportFrom) -> bool:
 
 def _assigned(node: ast.ImportFrom) -> str:
     """What an import does where the names that it imports exist already."""
-    return "; ".join(f"{one.asname} = {one.name}" for one in node.names if one.asname not in (None, one.name)) or "pass"
+    return (
+        "; ".join(f"{alias.asname} = {alias.name}" for alias in node.names if alias.asname not in (None, alias.name)) or "pass"
+    )
 
 
 # ---- sources ----------------------------------------------------------------------------------------------------------------
@@ -239,7 +248,7 @@ def _with_texts(piece: Piece, changes: Sequence[tuple[ast.stmt, str]]) -> str:
 def _source(piece: Piece, node: ast.stmt) -> str:
     """The source of a statement at module level, with its decorators; without comments after it."""
     decorators = getattr(node, "decorator_list", ())
-    start = min([node.lineno, *(one.lineno for one in decorators)]) - 1
+    start = min([node.lineno, *(decorator.lineno for decorator in decorators)]) - 1
     lines = [line.encode() for line in piece.lines[start : node.end_lineno]]
     lines[-1] = lines[-1][: node.end_col_offset]
     lines[0] = lines[0][0 if decorators else node.col_offset :]
@@ -251,7 +260,7 @@ def without_prose(piece: Piece) -> Piece:
     suspects = [node for node in piece.tree.body if _is_word(node)]
     if not suspects:
         return piece
-    bound = {one for node in piece.tree.body for one in names_of(node).binds} | BUILTINS
+    bound = {bound_name for node in piece.tree.body for bound_name in names_of(node).binds} | BUILTINS
     prose = [node for node in suspects if not names_of(node).now <= bound]
     lines = list(piece.lines)
     for node in prose:
@@ -272,5 +281,7 @@ def _is_word(node: ast.stmt) -> bool:
     return (
         isinstance(node, ast.Expr)
         and not isinstance(node.value, ast.Constant)
-        and not any(isinstance(one, ast.Call | ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr) for one in ast.walk(node))
+        and not any(
+            isinstance(inner, ast.Call | ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr) for inner in ast.walk(node)
+        )
     )

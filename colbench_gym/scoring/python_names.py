@@ -60,22 +60,22 @@ class _Place:
 
 def names_of(node: ast.AST) -> Names:
     """The names of a statement or a module."""
-    found = Names()
+    names = Names()
     waiting = [(node, _Place())]
     while waiting:
-        one, place = waiting.pop()
-        if isinstance(one, _Function | ast.Lambda | _Comprehension | ast.ClassDef):
-            waiting += _in_scope(one, place, found)
+        current, place = waiting.pop()
+        if isinstance(current, _Function | ast.Lambda | _Comprehension | ast.ClassDef):
+            waiting += _in_scope(current, place, names)
             continue
-        if isinstance(one, ast.Name):
-            _note(one.id, isinstance(one.ctx, ast.Load), place, found)
-        for name in _bound(one):
-            _note(name, False, place, found)
-        for name in _changed(one):
+        if isinstance(current, ast.Name):
+            _note(current.id, isinstance(current.ctx, ast.Load), place, names)
+        for name in _bound(current):
+            _note(name, False, place, names)
+        for name in _changed(current):
             if name not in place.local:
-                (found.later if place.is_inside else found.changes).add(name)
-        waiting += ((child, place) for child in ast.iter_child_nodes(one))
-    return found
+                (names.later if place.is_inside else names.changes).add(name)
+        waiting += ((child, place) for child in ast.iter_child_nodes(current))
+    return names
 
 
 def _bound(node: ast.AST) -> Iterator[str]:
@@ -86,24 +86,24 @@ def _bound(node: ast.AST) -> Iterator[str]:
         yield node.name
 
 
-def _note(name: str, is_use: bool, place: _Place, found: Names) -> None:
+def _note(name: str, is_use: bool, place: _Place, names: Names) -> None:
     if name in place.local:
         return
     if is_use:
-        found.uses.add(name)
+        names.uses.add(name)
         if not place.is_inside:
-            found.now.add(name)
+            names.now.add(name)
     elif place.is_inside:
-        found.later.add(name)  # declared global
+        names.later.add(name)  # declared global
     else:
-        found.binds.add(name)
+        names.binds.add(name)
 
 
-def _in_scope(node: ast.AST, place: _Place, found: Names) -> Iterator[tuple[ast.AST, _Place]]:
+def _in_scope(node: ast.AST, place: _Place, names: Names) -> Iterator[tuple[ast.AST, _Place]]:
     """What a function, a lambda, a comprehension or a class holds, whose own names are not the module's."""
     body: list[ast.AST] = list(ast.iter_child_nodes(node))
     if isinstance(node, _Function | ast.ClassDef):
-        _note(node.name, False, place, found)
+        _note(node.name, False, place, names)
         body = list(node.body)
         outside: list[ast.AST] = list(node.decorator_list)
         outside += [node.args, *filter(None, [node.returns])] if isinstance(node, _Function) else [*node.bases, *node.keywords]
@@ -114,24 +114,24 @@ def _in_scope(node: ast.AST, place: _Place, found: Names) -> Iterator[tuple[ast.
 
 def _own_names(node: ast.AST, body: Iterable[ast.AST]) -> frozenset[str]:
     """Names that belong to a scope: parameters, and what its body binds without declaring it global."""
-    own: set[str] = set()
+    bound: set[str] = set()
     declared: set[str] = set()
     if isinstance(node, _Function | ast.Lambda):
-        own |= {one.arg for one in ast.walk(node.args) if isinstance(one, ast.arg)}
+        bound |= {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
     waiting = list(body)
     while waiting:
         child = waiting.pop()
         if isinstance(child, ast.Global):
             declared |= set(child.names)
         elif isinstance(child, _Function | ast.ClassDef):
-            own.add(child.name)
+            bound.add(child.name)
             continue
         elif isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
-            own.add(child.id)
-        own.update(_bound(child))
+            bound.add(child.id)
+        bound.update(_bound(child))
         if not isinstance(child, ast.Lambda | _Comprehension):
             waiting += ast.iter_child_nodes(child)
-    return frozenset(own - declared)
+    return frozenset(bound - declared)
 
 
 def _changed(node: ast.AST) -> Iterator[str]:
@@ -148,7 +148,7 @@ def _changed(node: ast.AST) -> Iterator[str]:
         if isinstance(call.func, ast.Attribute):
             yield from _base(call.func)
         if not isinstance(call.func, ast.Name) or call.func.id not in BUILTINS - _SETTERS:
-            yield from (one.id for one in call.args if isinstance(one, ast.Name))
+            yield from (argument.id for argument in call.args if isinstance(argument, ast.Name))
 
 
 def _base(node: ast.AST) -> Iterator[str]:
@@ -178,7 +178,9 @@ def module_statements(tree: ast.AST) -> Iterator[ast.stmt]:
 
 def is_main_guard(node: ast.AST) -> bool:
     """Whether a statement is ``if __name__ == "__main__":``."""
-    return isinstance(node, ast.If) and any(isinstance(one, ast.Name) and one.id == "__name__" for one in ast.walk(node.test))
+    return isinstance(node, ast.If) and any(
+        isinstance(inner, ast.Name) and inner.id == "__name__" for inner in ast.walk(node.test)
+    )
 
 
 def definition(tree: ast.AST, name: str, functions: frozenset[str] = frozenset()) -> Definition:
@@ -199,13 +201,13 @@ def _definition(node: ast.stmt, name: str, functions: frozenset[str]) -> Definit
         return Definition.STUB if is_stub(node) else Definition.FUNCTION
     if isinstance(node, ast.ClassDef) and node.name == name:
         return Definition.VALUE
-    if isinstance(node, ast.ImportFrom | ast.Import) and any((one.asname or one.name) == name for one in node.names):
+    if isinstance(node, ast.ImportFrom | ast.Import) and any((part.asname or part.name) == name for part in node.names):
         return Definition.VALUE
     if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if any(isinstance(one, ast.Name) and one.id == name for one in targets):
+        if any(isinstance(part, ast.Name) and part.id == name for part in targets):
             return _value(node.value, name, functions)
-        stored = (one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name))
+        stored = (part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name))
         return Definition.VALUE if name in stored and isinstance(targets[0], ast.Tuple) else Definition.NONE
     return Definition.NONE
 
@@ -217,12 +219,14 @@ def _value(value: ast.expr, name: str, functions: frozenset[str]) -> Definition:
     if isinstance(value, ast.Name):
         return Definition.FUNCTION if value.id in functions | BUILTINS else Definition.VALUE
     if isinstance(value, ast.Call):
-        if any(isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id == name for one in ast.walk(value)):
+        if any(
+            isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == name for part in ast.walk(value)
+        ):
             return Definition.NONE  # an example: total = total([1])
         made_by = next(_base(value.func), "") if not isinstance(value.func, ast.Attribute) else value.func.attr
-        arguments = [*value.args, *(one.value for one in value.keywords)]
+        arguments = [*value.args, *(part.value for part in value.keywords)]
         takes_function = any(
-            isinstance(one, ast.Lambda) or (isinstance(one, ast.Name) and one.id in functions | {name}) for one in arguments
+            isinstance(part, ast.Lambda) or (isinstance(part, ast.Name) and part.id in functions | {name}) for part in arguments
         )
         is_function = made_by in _FACTORIES | functions or takes_function
         return Definition.FUNCTION if is_function else Definition.VALUE
@@ -234,8 +238,9 @@ def _value(value: ast.expr, name: str, functions: frozenset[str]) -> Definition:
 
 def is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a function has no body (a docstring, ``pass`` or ``raise NotImplementedError`` alone), or ``...`` in place of a part of it."""
-    return all(_is_empty(one) for one in node.body) or any(
-        isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) and one.value.value is Ellipsis for one in node.body
+    return all(_is_empty(statement) for statement in node.body) or any(
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and statement.value.value is Ellipsis
+        for statement in node.body
     )
 
 

@@ -28,22 +28,22 @@ def text_likeness(a: str, b: str) -> float:
     return 2 * (pairs_a & pairs_b).total() / (pairs_a.total() + pairs_b.total())
 
 
-def likeness_table(own: Sequence[str], wanted: Sequence[str]) -> Floats:
+def likeness_table(shown: Sequence[str], wanted: Sequence[str]) -> Floats:
     """`text_likeness` of each text with each wanted text, shape (own, wanted).
 
     The time grows with the number of common letter bigrams. It is at most the product of both numbers of texts and the longest length.
     """
     from scipy.sparse import csr_matrix
 
-    texts = [_letters(text) for text in (*own, *wanted)]
+    texts = [_letters(text) for text in (*shown, *wanted)]
     rows, columns = _occurrences(texts)
     marks = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(texts), int(columns.max(initial=0)) + 1))
-    shared = (marks[: len(own)] @ marks[len(own) :].T).toarray()
+    shared = (marks[: len(shown)] @ marks[len(shown) :].T).toarray()
     totals = np.array([max(len(text) - 1, 0) for text in texts])
-    sums = totals[: len(own), None] + totals[None, len(own) :]
+    sums = totals[: len(shown), None] + totals[None, len(shown) :]
     number: dict[str, int] = {}
     numbers = np.array([number.setdefault(text, len(number)) for text in texts])
-    return np.where(numbers[: len(own), None] == numbers[None, len(own) :], 1.0, 2 * shared / np.maximum(sums, 1))
+    return np.where(numbers[: len(shown), None] == numbers[None, len(shown) :], 1.0, 2 * shared / np.maximum(sums, 1))
 
 
 def _letters(text: str) -> str:

@@ -20,13 +20,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
-from colbench_gym.errors import SandboxError
 from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.scoring.answer import extract_program, extract_program_released, without_thoughts
-from colbench_gym.scoring.faults import fault_or_outcome
 from colbench_gym.tasks.task import Task
 from sandboxes import CallResult, ExecutionResult, Limits, Outcome, Program, Sandbox
-from sandboxes import SandboxError as SandboxFailure
 from sandboxes.sandbox import Semantics
 from sandboxes.values import fingerprint
 
@@ -60,8 +57,6 @@ class Score:
         calls: "passed", "wrong" or another outcome, for each call.
         reason: If the reference is not gradable: the call that has no comparable value, and why; else "".
             It quotes the hidden tests, so it must not reach an actor.
-        fault: What the author of the agent should change, of an answer that is not right (`colbench_gym.scoring.faults`); else "".
-            It is about the answer alone and quotes no hidden test.
     """
 
     tests_passed: float
@@ -69,7 +64,6 @@ class Score:
     outcome: str
     calls: tuple[str, ...]
     reason: str = ""
-    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -138,10 +132,7 @@ class UnitTests:
         verdicts = []
         for task, answer in answers:
             key, program = keys[id(task)], programs[id(task), answer]
-            score = scores[key, program.source] if program else self._verdict(expected[key].result(), None, answer)
-            if not score.success and score.outcome != UNGRADABLE:
-                score = replace(score, fault=fault_or_outcome(task, answer, program.source if program else "", score.calls))
-            verdicts.append(score)
+            verdicts.append(scores[key, program.source] if program else self._verdict(expected[key].result(), None, answer))
         return verdicts
 
     def _scores_of(
@@ -149,12 +140,14 @@ class UnitTests:
     ) -> dict[_Question, Score]:
         """Run the programs without a cached score and the references that have not run yet. Verdicts are computed while others run."""
         scores = self._known_scores(asked)
-        own = [Program(task.hidden.reference, task.hidden.calls, self.limits, self.semantics) for task in claimed.values()]
-        own_names = dict.fromkeys((key, program.source) for key, program in zip(claimed, own, strict=True))
+        references = [
+            Program(task.hidden.reference, task.hidden.calls, self.limits, self.semantics) for task in claimed.values()
+        ]
+        own_names = dict.fromkeys((key, program.source) for key, program in zip(claimed, references, strict=True))
         to_run = {name: program for name, program in asked.items() if name not in scores and name not in own_names}
-        twice = [i for i, program in enumerate(own) if _may_vary(program)]
-        results = self._stream([*own, *(_again(own[i]) for i in twice), *to_run.values()])
-        first = self._settle(claimed, expected, own, twice, results)
+        twice = [i for i, program in enumerate(references) if _may_vary(program)]
+        results = self.sandbox.stream([*references, *(_again(references[i]) for i in twice), *to_run.values()])
+        first = self._settle(claimed, expected, references, twice, results)
         new = {
             name: self._verdict(expected[name[0]].result(), result)
             for name, result in chain(zip(own_names, first, strict=True), zip(to_run, results, strict=True))
@@ -204,9 +197,9 @@ class UnitTests:
             futures = {key: self._expected[key] for key in tasks}
         return claimed, futures
 
-    def _give_up(self, own: Mapping[bytes, Future[Expected]], error: BaseException) -> None:
+    def _give_up(self, claimed: Mapping[bytes, Future[Expected]], error: BaseException) -> None:
         """Release the references that this call has claimed, and pass the error to the threads that wait for them."""
-        failed = {key: future for key, future in own.items() if not future.done()}
+        failed = {key: future for key, future in claimed.items() if not future.done()}
         with self._lock:
             for key in failed:
                 self._expected.pop(key, None)
@@ -225,15 +218,16 @@ class UnitTests:
         programs = [*references, *(_again(references[i]) for i in twice)]
         runs, shown = [], []
         for i, result in enumerate(islice(results, len(programs))):
-            if i < len(references) and i not in twice and _shows_address(result):
+            # A text such as "<map object at 0x7f...>" differs from run to run.
+            if i < len(references) and i not in twice and any(" at 0x" in repr(call.value) for call in result.calls):
                 shown.append(i)
             runs.append(self._kept(result))
         # A busy machine can delay a call once. A reference that times out again is too slow for grading.
         late = [i for i, result in enumerate(runs) if any(call.outcome is Outcome.TIMEOUT for call in result.calls)]
-        for i, again in zip(late, self._stream([programs[i] for i in late]), strict=True):
+        for i, again in zip(late, self.sandbox.stream([programs[i] for i in late]), strict=True):
             runs[i] = self._kept(again)
         first, second = runs[: len(references)], dict(zip(twice, runs[len(references) :], strict=True))
-        second |= dict(zip(shown, map(self._kept, self._stream([_again(references[i]) for i in shown])), strict=True))
+        second |= dict(zip(shown, map(self._kept, self.sandbox.stream([_again(references[i]) for i in shown])), strict=True))
         for i, (key, program) in enumerate(zip(claimed, references, strict=True)):
             other = second[i].calls[::-1] if i in second else first[i].calls
             expected[key].set_result(self._expect(program.calls, first[i].calls, other))
@@ -277,12 +271,6 @@ class UnitTests:
 
     # ---- verdicts -----------------------------------------------------------------------------------------------------
 
-    def _stream(self, programs: Sequence[Program]) -> Iterator[ExecutionResult]:
-        try:
-            yield from self.sandbox.stream(programs)
-        except SandboxFailure as error:
-            raise SandboxError(f"The sandbox failed while grading: {error}") from error
-
     def _verdict(self, expected: Expected, result: ExecutionResult | None, answer: str | None = None) -> Score:
         num_calls = len(expected.fingerprints)
         if self.semantics == "module" and expected.reason:
@@ -317,11 +305,6 @@ def _plain(name: str) -> str:
 def _may_vary(program: Program) -> bool:
     """Whether a value may depend on more than the program's text, e.g. on a module or on memory addresses. A conservative guess."""
     return program.semantics != "module" or any(_VARYING.search(text) for text in (program.source, *program.calls))
-
-
-def _shows_address(result: ExecutionResult) -> bool:
-    """Whether a value contains a text such as "<map object at 0x7f...>"."""
-    return any(" at 0x" in repr(call.value) for call in result.calls)
 
 
 def _again(program: Program) -> Program:

@@ -134,7 +134,7 @@ def _joined_stream(body: bytes) -> dict[str, Any]:
         if choice.get("finish_reason"):
             joined["choices"] = [{"finish_reason": choice["finish_reason"]}]
     for choice in joined.get("choices", ()):
-        choice["message"] = {name: _whole(own) for name, own in pieces.items()}
+        choice["message"] = {name: _whole(parts) for name, parts in pieces.items()}
     return joined
 
 
@@ -197,8 +197,8 @@ def _usage(usage: Any, has_text: bool) -> Usage | None:
 
 def _tokens(choice: dict[str, Any]) -> tuple[list[int], list[float]]:
     """The generated tokens of a choice of the text route, and their log-probabilities; [] for what the server does not return."""
-    ids, found = choice.get("token_ids") or [], choice.get("logprobs")
-    log_probs = (found.get("token_logprobs") if isinstance(found, dict) and ids else None) or []
+    ids, reported = choice.get("token_ids") or [], choice.get("logprobs")
+    log_probs = (reported.get("token_logprobs") if isinstance(reported, dict) and ids else None) or []
     if not (isinstance(ids, list) and all(type(x) is int and 0 <= x <= MAX_TOKENS for x in ids)):
         raise _malformed("its tokens are no numbers")
     if not (isinstance(log_probs, list) and all(type(x) in (int, float) and abs(x) <= sys.float_info.max for x in log_probs)):

@@ -14,15 +14,15 @@ from sandboxes.named import make_named
 __all__ = ["DESIGNERS", "SIMULATORS", "Simulator", "make", "make_designer"]
 #: Simulated humans of ColBench-Backend by name; a module is imported on use.
 SIMULATORS: Mapping[str, str] = {
-    "scripted": "colbench_gym.simulators.scripted:ScriptedHuman",
-    "openai": "colbench_gym.simulators.openai:OpenAIHuman",
+    "scripted": "colbench_gym.simulators.facts.scripted_human:ScriptedHuman",
+    "openai": "colbench_gym.simulators.model.openai:OpenAIHuman",
     "person": "colbench_gym.simulators.person:Person",
 }
 #: Simulated humans of ColBench-Frontend by name.
 DESIGNERS: Mapping[str, str] = {
-    "scripted": "colbench_gym.simulators.scripted_design:ScriptedDesigner",
-    "openai": "colbench_gym.simulators.openai_design:OpenAIDesigner",
-    "person": "colbench_gym.simulators.person_design:PersonDesigner",
+    "scripted": "colbench_gym.simulators.pages.scripted_designer:ScriptedDesigner",
+    "openai": "colbench_gym.simulators.pages.openai_designer:OpenAIDesigner",
+    "person": "colbench_gym.simulators.pages.person_designer:PersonDesigner",
 }
 
 

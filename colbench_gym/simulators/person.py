@@ -43,8 +43,8 @@ class Person(Simulator):
         if dialogue.num_turns <= 1:
             self._output(f"You want: {printable(task.description)}\n{_HELP}")
         if dialogue.messages:
-            said = printable(dialogue.messages[-1].content)
-            self._output("Agent: " + said.replace("\n", "\n       "))
+            message = printable(dialogue.messages[-1].content)
+            self._output("Agent: " + message.replace("\n", "\n       "))
         while True:
             try:
                 line = self._input("You: ").strip()

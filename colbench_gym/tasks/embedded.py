@@ -7,49 +7,38 @@ Splits, in the order of their distance from train:
     novel: base functions that do not occur in train, with topics of their own (and a few common ones, such as rounding). This split is
         for pretrained models.
 
-All splits except novel consist of composed families of the domains ``figures`` and ``entries``. Novel has the composed domain ``texts``
-and the hand-written domains ``travel``, ``metering`` and ``library``. The other hand-written families are in separate domains:
-``train/written`` has all of them, ``train/billing`` those of one trade. They are 43 different functions with a handful of tasks each at
-the standard dial, which are too few for a model to learn from scratch.
+All splits except novel consist of families that are composed of a base function and wishes, in the domains ``figures`` and ``entries``. Novel
+has the composed domain ``texts`` and the written domains ``travel``, ``metering`` and ``library``. `colbench_gym.tasks.families.domain` says
+what a domain is.
 
-A name may set the dial of `colbench_gym.tasks.dial`: ``train?preset=hard``, ``test/billing?topics=8&turns=5``. Tasks are built in a fixed
+A name may set the dial of `colbench_gym.tasks.dial`: ``train?preset=hard``, ``test/figures?topics=8&turns=5``. Tasks are built in a fixed
 order: a name gives the same tasks on every machine.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 from collections.abc import Collection, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 
-from colbench_gym.tasks.composed.entries import ENTRIES
-from colbench_gym.tasks.composed.figures import FIGURES
-from colbench_gym.tasks.composed.shape import Shape
-from colbench_gym.tasks.composed.texts import TEXTS
 from colbench_gym.tasks.dial import STANDARD, Dial, parse_dial
+from colbench_gym.tasks.families.domain import read_domain
 from colbench_gym.tasks.families.family import Choice, Family
-from colbench_gym.tasks.families.wordings import decoys, read_wordings, worded
 from colbench_gym.tasks.task import BUDGET, Fact, HiddenTask, Task
 from sandboxes.named import nearest
 
-SHAPES: dict[str, Shape] = {shape.name: shape for shape in (FIGURES, ENTRIES, TEXTS)}
-COMPOSED_DOMAINS = ("figures", "entries")
-WRITTEN_DOMAINS = (
-    "billing", "fees", "inventory", "stock", "scheduling", "rosters",
-    "text", "labels", "validation", "records", "scoring", "ranking",
-)  # fmt: skip
+#: The domains of each split.
 SPLITS: dict[str, tuple[str, ...]] = {
-    "train": COMPOSED_DOMAINS,
-    "test": COMPOSED_DOMAINS,
-    "unseen": COMPOSED_DOMAINS,
+    "train": ("figures", "entries"),
+    "test": ("figures", "entries"),
+    "unseen": ("figures", "entries"),
     "novel": ("travel", "metering", "library", "texts"),
 }
-#: Domains that are only available by name.
-WRITTEN = "written"
 #: One in this number of functions is reserved for test, and as many for unseen.
 FUNCTION_SHARES = 5
+#: Maximal number of alternatives of a task, for the time that finding them takes.
+MOST_ALTERNATIVES = 300
 #: Maximal number of tasks of a family in each split.
 TASKS_PER_FAMILY = {"test": 2, "train": 11, "unseen": 6, "novel": 6}
 
@@ -59,7 +48,7 @@ def embedded_tasks(name: str) -> tuple[Task, ...]:
     """All tasks of a split or of one of its domains, alternating between families, so that the first n tasks are as mixed as the whole.
 
     Args:
-        name: "train", "test", "unseen" or "novel", optionally with a domain ("train/billing") and a dial ("train?preset=hard").
+        name: "train", "test", "unseen" or "novel", optionally with a domain ("train/figures") and a dial ("train?preset=hard").
 
     Raises:
         ValueError: If the split or the domain is unknown, the dial is impossible, or no family has tasks at it.
@@ -68,18 +57,20 @@ def embedded_tasks(name: str) -> tuple[Task, ...]:
     split, _, domain = place.partition("/")
     if split not in SPLITS:
         raise ValueError(f"The embedded split must be one of {tuple(SPLITS)}, got {split!r}.{nearest(split, SPLITS)}")
-    known = domains(split)
+    known = SPLITS[split]
     if domain and domain not in known:
         raise ValueError(
-            f"The domain of {'embedded:' + name!r} must be one of {tuple(known)}, got {domain!r}.{nearest(domain, known)}"
+            f"The domain of {'embedded:' + name!r} must be one of {known}, got {domain!r}.{nearest(domain, known)}"
         )
     dial = parse_dial(query)
-    asked = known[domain] if domain else SPLITS[split]
-    own = families(split, dial, asked)
-    columns = [[make_task(family, choice, dial) for choice in _choices(family, split, dial)] for family in own]
+    chosen = (domain,) if domain else known
+    columns = [
+        [make_task(family, choice, dial) for choice in _choices(family, split, dial)]
+        for family in families(split, dial, chosen)
+    ]
     longest = max(map(len, columns), default=0)
     if not longest:
-        topics, relevant = (max(bounds) for bounds in zip(*map(_longest, asked), strict=True))
+        topics, relevant = (max(bounds) for bounds in zip(*(read_domain(name).most_topics for name in chosen), strict=True))
         raise ValueError(
             f"No family of {'embedded:' + place!r} has tasks at the dial {dial.query!r}: `topics` can be at most {topics} there and "
             f"`relevant` at most {relevant}; within these, ask for fewer `wishes`."
@@ -87,17 +78,9 @@ def embedded_tasks(name: str) -> tuple[Task, ...]:
     return tuple(column[i] for i in range(longest) for column in columns if i < len(column))
 
 
-def domains(split: str) -> dict[str, tuple[str, ...]]:
-    """The domains of a split by name, including names of groups of domains."""
-    single: dict[str, tuple[str, ...]] = {domain: (domain,) for domain in SPLITS[split]}
-    if split not in ("train", "test"):
-        return single
-    return {**single, WRITTEN: WRITTEN_DOMAINS, **{domain: (domain,) for domain in WRITTEN_DOMAINS}}
-
-
 def families(split: str, dial: Dial = STANDARD, of: tuple[str, ...] = ()) -> tuple[Family, ...]:
     """The families of a split, or of some domains, at a dial."""
-    return tuple(family for domain in of or SPLITS[split] for family in _families_of(domain, split, dial))
+    return tuple(family for domain in of or SPLITS[split] for family in _families_of(domain, dial, split == "unseen"))
 
 
 def make_task(family: Family, choice: Choice, dial: Dial = STANDARD) -> Task:
@@ -149,6 +132,36 @@ def family_of(task: Task) -> tuple[Family, Choice]:
     return _families_by_name(dial_of(task))[name], tuple(map(int, digits))
 
 
+def task_of(task_id: str) -> Task:
+    """The embedded task with an id, also one that no split contains because its family has too many.
+
+    Raises:
+        ValueError: If it is no id of an embedded task.
+    """
+    bare = Task(task_id, "", "", HiddenTask("", ()))
+    return make_task(*family_of(bare), dial_of(bare))
+
+
+def alternatives(task: Task) -> tuple[Choice, ...]:
+    """What the specification of an embedded task may be for one who knows its family, dial and split: choices of options, at most `MOST_ALTERNATIVES`.
+
+    Functions of other splits are left out: training draws no function that tests use.
+
+    Raises:
+        ValueError: If the task is not an embedded task.
+    """
+    family, choice = family_of(task)
+    split = "" if family.area in SPLITS["novel"] else _split_of(family.reference(choice))
+    known = _alternatives(family, dial_of(task).wishes, split)
+    return known if choice in known else (*known, choice)
+
+
+@lru_cache(maxsize=1024)
+def _alternatives(family: Family, wishes: tuple[int, int], split: str) -> tuple[Choice, ...]:
+    choices = (choice for choice in family.choices(wishes) if split in ("", _split_of(family.reference(choice))))
+    return tuple(islice(choices, MOST_ALTERNATIVES))
+
+
 def dial_of(task: Task) -> Dial:
     """The dial of an embedded task."""
     name = task.id.split("/")[1]
@@ -179,32 +192,25 @@ def reference_knowing(task: Task, topics: Collection[str]) -> str:
     return family.reference(tuple(known))
 
 
-@cache
-def _families_of(domain: str, split: str, dial: Dial) -> tuple[Family, ...]:
-    if domain in SHAPES:
-        return tuple(SHAPES[domain].families(dial, "unseen" if split == "unseen" else "train"))
-    fitted = (family.within(dial.topics, dial.relevant, decoys(domain)) for family in written_families(domain))
-    return tuple(family for family in fitted if family is not None)
-
-
-def _longest(domain: str) -> tuple[int, int]:
-    """The longest topic list of a domain's families, and the largest number of topics that can be relevant in one of them."""
-    own = SHAPES[domain].steps if domain in SHAPES else max((family.topics for family in written_families(domain)), key=len)
-    return len(own) + len(decoys(domain)), len(own)
+def one_wish_apart(task: Task) -> tuple[str, ...]:
+    """The programs of the task's family with another option on one topic."""
+    family, choice = family_of(task)
+    return tuple(
+        family.reference((*choice[:i], option, *choice[i + 1 :]))
+        for i, topic in enumerate(family.topics)
+        for option in range(len(topic.options))
+        if option != choice[i]
+    )
 
 
 @cache
-def written_families(domain: str) -> tuple[Family, ...]:
-    """The hand-written families of a domain with all of their own topics and no others."""
-    module = importlib.import_module(f"colbench_gym.tasks.families.{domain}")
-    words = read_wordings(domain)["families"]
-    return tuple(worded(family, words[family.name]) for family in module.FAMILIES)
+def _families_of(domain: str, dial: Dial, is_unseen: bool) -> tuple[Family, ...]:
+    return tuple(read_domain(domain).families(dial, is_unseen))
 
 
 def all_families(dial: Dial = STANDARD) -> tuple[Family, ...]:
-    """Every family at a dial."""
-    of_splits = (family for split in ("train", "unseen", "novel") for family in families(split, dial))
-    return (*of_splits, *families("train", dial, WRITTEN_DOMAINS))
+    """The families of all splits at a dial."""
+    return tuple(family for split in ("train", "unseen", "novel") for family in families(split, dial))
 
 
 @cache

@@ -23,9 +23,9 @@ _DATA = (ast.Constant, ast.JoinedStr, ast.Tuple, ast.List, ast.Dict, ast.Set, as
 
 def definitions(module: ast.Module) -> Definitions:
     """What a module binds its names to: a definition, or None for a value of unknown parameters. Plain data and imports are left out."""
-    found: dict[str, Definition | None] = {}
-    _bind(module.body, found)
-    return found
+    bindings: dict[str, Definition | None] = {}
+    _bind(module.body, bindings)
+    return bindings
 
 
 def used_names(calls: Iterable[ast.AST], names: Collection[str]) -> list[str]:
@@ -56,35 +56,35 @@ def head(name: str, definition: Definition | None) -> str:
     return f"{prefix} {name}({ast.unparse(definition.args)})"
 
 
-def _bind(body: Sequence[Any], found: dict[str, Definition | None]) -> None:
+def _bind(body: Sequence[Any], bindings: dict[str, Definition | None]) -> None:
     for node in body:
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            found[node.name] = _decorated(node, found)
+            bindings[node.name] = _decorated(node, bindings)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                _assign(target, node.value, found)
+                _assign(target, node.value, bindings)
         else:
-            _bind_branches(node, found)
+            _bind_branches(node, bindings)
 
 
-def _assign(target: ast.expr, value: ast.expr | None, found: dict[str, Definition | None]) -> None:
+def _assign(target: ast.expr, value: ast.expr | None, bindings: dict[str, Definition | None]) -> None:
     """Bind a target of an assignment; of several names at once (`f, g = ...`), each to its own value if the source shows it."""
     if isinstance(target, ast.Name):
         if not isinstance(value, (*_DATA, type(None))):
-            found[target.id] = _value(value, found)
+            bindings[target.id] = _value(value, bindings)
     elif isinstance(target, ast.Tuple | ast.List):
         if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
-            for part, own in zip(target.elts, value.elts, strict=True):
-                _assign(part, own, found)
+            for part, part_value in zip(target.elts, value.elts, strict=True):
+                _assign(part, part_value, bindings)
         elif not isinstance(value, _DATA):
-            found.update((part.id, None) for part in target.elts if isinstance(part, ast.Name))
+            bindings.update((part.id, None) for part in target.elts if isinstance(part, ast.Name))
 
 
-def _decorated(node: Definition, found: Definitions) -> Definition:
+def _decorated(node: Definition, bindings: Definitions) -> Definition:
     """A definition with the parameters that decorators of the same source give it, if these are stated and not passed on as `*args`."""
     for decorator in reversed(node.decorator_list):
         name = decorator.func if isinstance(decorator, ast.Call) else decorator
-        maker = found.get(name.id) if isinstance(name, ast.Name) else None
+        maker = bindings.get(name.id) if isinstance(name, ast.Name) else None
         if isinstance(decorator, ast.Call) and isinstance(maker, ast.FunctionDef):
             maker = _returned(maker)
         made = _returned(maker) if isinstance(maker, ast.FunctionDef) else None
@@ -93,31 +93,31 @@ def _decorated(node: Definition, found: Definitions) -> Definition:
     return node
 
 
-def _bind_branches(node: ast.stmt, found: dict[str, Definition | None]) -> None:
+def _bind_branches(node: ast.stmt, bindings: dict[str, Definition | None]) -> None:
     """Bind the names of a compound statement; of several branches that bind a name, the first counts."""
     inside: dict[str, Definition | None] = {}
     parts = [part for field in ("handlers", "cases") for part in getattr(node, field, [])]
     for block in (getattr(part, field, []) for part in (node, *parts) for field in ("body", "orelse", "finalbody")):
-        bound = dict(found)
+        bound = dict(bindings)
         _bind(block, bound)
         for name, value in bound.items():
-            if found.get(name, ...) is not value:
+            if bindings.get(name, ...) is not value:
                 inside.setdefault(name, value)
-    found.update(inside)
+    bindings.update(inside)
 
 
-def _value(node: ast.expr | None, found: Definitions) -> Definition | None:
+def _value(node: ast.expr | None, bindings: Definitions) -> Definition | None:
     """The function behind an assigned value: another name for one, a `lambda`, a `partial`, a call that wraps one, or one that another returns."""
     if isinstance(node, ast.Name):
-        return found.get(node.id)
+        return bindings.get(node.id)
     if isinstance(node, ast.Lambda):
         return ast.FunctionDef("<lambda>", node.args, [ast.Return(node.body)], [])
     if not isinstance(node, ast.Call):
         return None
     first = node.args[0] if node.args else None
-    wrapped = found.get(first.id) if isinstance(first, ast.Name) else None
+    wrapped = bindings.get(first.id) if isinstance(first, ast.Name) else None
     if not isinstance(wrapped, _FUNCTIONS):
-        maker = found.get(node.func.id) if isinstance(node.func, ast.Name) else None
+        maker = bindings.get(node.func.id) if isinstance(node.func, ast.Name) else None
         return _returned(maker) if isinstance(maker, ast.FunctionDef) else None
     is_partial = ast.unparse(node.func).rpartition(".")[2] == "partial"
     return _without_given(wrapped, node) if is_partial else wrapped

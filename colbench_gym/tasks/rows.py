@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import platform
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from colbench_gym.errors import TaskError
-from colbench_gym.newer_python import needed
 from colbench_gym.python_source import PARSE_ERRORS, parse_source
 from colbench_gym.tasks.function import definitions, head, used_names
 from colbench_gym.tasks.task import HiddenTask, Task, name_in
@@ -258,21 +258,17 @@ def _parse(source: str, mode: str, fields: _Fields, field: str) -> Any:
     try:
         tree = parse_source(source, mode)
     except PARSE_ERRORS as error:
-        why = (isinstance(error, SyntaxError) and needed(source, mode)) or str(error)
+        why = f"{error}; this is Python {platform.python_version()}"
         what = "Python source" if mode == "exec" else "a Python expression, such as a call,"
         raise fields.error(field, f"{what} that compiles ({why})", source) from None
     if len(source) >= MAX_DEPTH - 10 and _is_deeper(
         [tree], MAX_DEPTH, ast.iter_child_nodes
     ):  # each level takes at least one character
         raise fields.error(field, f"Python source nested at most {MAX_DEPTH} deep", source)
-    if len(source) >= MAX_BITS // 4 and any(isinstance(node, ast.Constant) and _is_huge(node.value) for node in ast.walk(tree)):
+    numbers = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, int))
+    if len(source) >= MAX_BITS // 4 and any(number.bit_length() > MAX_BITS for number in numbers):
         raise fields.error(field, f"integers of at most {MAX_BITS} bits", source)
     return tree
-
-
-def _is_huge(value: object) -> bool:
-    """True for a number that Python refuses to convert to decimal digits, which a text about the code would need."""
-    return isinstance(value, int) and value.bit_length() > MAX_BITS
 
 
 def _is_deeper(level: list[Any], most: int, inner: Callable[[Any], Iterable[Any]]) -> bool:

@@ -1,6 +1,6 @@
 """Task sources by name: ``embedded:train``, a path to a file of rows, ``hub:OWNER/DATASET``, or a function ``package.module:function``.
 
-``embedded:train/billing`` has only the tasks of one domain, ``embedded:train?preset=hard`` has tasks at another dial; see
+``embedded:train/figures`` has only the tasks of one domain, ``embedded:train?preset=hard`` has tasks at another dial; see
 `colbench_gym.tasks.embedded`. Any name may end in a slice: ``embedded:train[:500]``, ``rows.jsonl[100:200]``.
 """
 
@@ -17,26 +17,19 @@ from typing import Any, Literal
 from colbench_gym.errors import TaskError
 from colbench_gym.tasks.designs.embedded import embedded_designs
 from colbench_gym.tasks.embedded import SPLITS, embedded_tasks
-from colbench_gym.tasks.hub import not_reached
+from colbench_gym.tasks.hub import file_of_rows, page_tasks
 from colbench_gym.tasks.rows import OnError, RowError, page_from_row, read_tasks, task_from_row
 from colbench_gym.tasks.task import Task
-from colbench_gym.tasks.websight import REPOSITORY, websight_tasks
 from colbench_gym.user_file import SUFFIXES
-from sandboxes.extras import pip_install
 from sandboxes.lists import refuse_list
 from sandboxes.named import load_named, nearest, where
 
 Kind = Literal["program", "page"]
 _EMBEDDED = {"program": embedded_tasks, "page": embedded_designs}
 _ROWS = {"program": task_from_row, "page": page_from_row}
-HUB_SPLITS = ("train", "test")
-#: Latest known commit of facebook/collaborative_agent_bench. Its pages only show abbreviated hashes.
-PINNED_REVISIONS = {"facebook/collaborative_agent_bench": "cf3526d"}
 #: Name of a function that returns tasks.
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
 _SLICE = re.compile(r"^(.*)\[(-?\d*):(-?\d*)\]$")
-_SHORT_HASH = re.compile(r"^[0-9a-f]{7,39}$")
-_HUB = re.compile(r"^hub:(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w.-]+))?(?::(?P<split>\w+))?$")
 
 
 def load_tasks(source: str | Sequence[Task], on_error: OnError = "raise", kind: Kind = "program") -> tuple[Task, ...]:
@@ -79,7 +72,7 @@ def _load(name: str, on_error: OnError, kind: Kind) -> tuple[Task, ...]:
     if name.startswith("embedded:"):
         return _EMBEDDED[kind](name.removeprefix("embedded:"))
     if name.startswith("hub:"):
-        return _from_websight(name) if kind == "page" else _from_hub(name, on_error)
+        return page_tasks(name) if kind == "page" else _from_file(file_of_rows(name), on_error)
     if name.lower().endswith(SUFFIXES) or Path(name).exists():
         return _from_file(Path(name), on_error, kind)
     if FUNCTION.match(name):
@@ -96,11 +89,12 @@ def _from_function(name: str, kind: Kind) -> tuple[Task, ...]:
     if not callable(function):
         raise ValueError(f"`tasks` must name a function, got {name!r}, which is of type {type(function).__name__}.")
     try:
-        found = function()
-        items: list[Any] = list(found) if isinstance(found, Iterable) and not isinstance(found, str | Mapping) else [found]
+        returned = function()
+        is_many = isinstance(returned, Iterable) and not isinstance(returned, str | Mapping)
+        items: list[Any] = list(returned) if is_many else [returned]
     except TaskError:
         raise
-    except Exception as error:  # somebody else's function may fail in any way
+    except Exception as error:  # a user-defined function may fail in any way
         raise TaskError(f"`tasks`: the function {name!r} fails ({where(error)}).") from error
     return tuple(_from_item(item, name, i, kind) for i, item in enumerate(items))
 
@@ -123,37 +117,3 @@ def _from_file(path: Path, on_error: OnError, kind: Kind = "program") -> tuple[T
         listed = "\n".join(f"  line {error.line}, field {error.field!r}" for error in skipped)
         warnings.warn(f"{path}: {len(skipped)} malformed rows left out, {len(tasks)} kept:\n{listed}", stacklevel=3)
     return tasks
-
-
-def _from_websight(name: str) -> tuple[Task, ...]:
-    match = _HUB.match(name)
-    if match is None or match["repo"] != REPOSITORY:
-        raise ValueError(f"Page tasks of the hub are 'hub:{REPOSITORY}[:SPLIT]', got {name!r}.")
-    return websight_tasks(match["split"] or "train")
-
-
-def _from_hub(name: str, on_error: OnError) -> tuple[Task, ...]:
-    match = _HUB.match(name)
-    if match is None:
-        raise ValueError(f"Expected 'hub:OWNER/DATASET[@REVISION][:SPLIT]', got {name!r}.")
-    repo, split = match["repo"], match["split"] or "train"
-    revision = match["revision"] or PINNED_REVISIONS.get(repo, "main")
-    if split not in HUB_SPLITS:
-        raise ValueError(f"The dataset's backend splits are {HUB_SPLITS}, got {split!r}.")
-    try:
-        from huggingface_hub import HfApi, hf_hub_download
-    except ImportError as error:
-        raise TaskError(f"{name!r} needs huggingface_hub: `{pip_install('[train]')}`.") from error
-    try:
-        if _SHORT_HASH.match(revision):  # downloads take full hashes only
-            commits = HfApi().list_repo_commits(repo, repo_type="dataset")
-            revision = next((c.commit_id for c in commits if c.commit_id.startswith(revision)), revision)
-        path = hf_hub_download(repo, f"backend_tasks/{split}.jsonl", repo_type="dataset", revision=revision)
-    except Exception as error:  # the hub client raises a dozen unrelated types for "not reachable"
-        raise not_reached(
-            repr(name),
-            error,
-            "use 'embedded:train', or copy the dataset's backend_tasks/*.jsonl here and give its path; "
-            "a gated dataset needs `hf auth login` first.",
-        ) from error
-    return _from_file(Path(path), on_error)

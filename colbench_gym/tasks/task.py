@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-NUM_CALLS = 10
 #: Sentence of a request that states the task's budget of turns.
 BUDGET = "You have {} messages, and the last one must be the function."
 _NAME = re.compile(r"\b(?:def|class)\s+(\w+)|^(\w+) = ")

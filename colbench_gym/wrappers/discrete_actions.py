@@ -93,6 +93,11 @@ class DiscreteActions(gym.Wrapper[Observation, np.int64, str, str], RecordConstr
         self.observation_space = spaces.Box(0.0, 1.0, (actions.observation_size,), np.float32)
         self._before: float | None = None
 
+    @property
+    def messages(self) -> Messages:
+        """The dialogue so far, as an actor may see it."""
+        return self._env.messages
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         """Start an episode."""
         _, info = self.env.reset(seed=seed, options=options)

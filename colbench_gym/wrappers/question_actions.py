@@ -39,11 +39,11 @@ class QuestionActions(DialogueActions):
 
     def observe(self, messages: Messages) -> Observation:
         """See `DialogueActions.observe`."""
-        family, said = self._family_of(messages), _said(messages)
+        family, replies = self._family_of(messages), _said(messages)
         asked, heard = np.zeros(self.topics, np.float32), np.zeros(self.topics, np.float32)
         for i, topic in enumerate(family.topics):
             asked[i] = _was_asked(family, i, messages)
-            heard[i] = any(option.says in said for option in topic.options)
+            heard[i] = any(option.says in replies for option in topic.options)
         request = hashed_words(messages[0]["content"], _WORDS)
         return np.concatenate([asked, heard, turns_gone(messages, self.dial.turns), request])
 
@@ -53,15 +53,15 @@ class QuestionActions(DialogueActions):
         if action < len(family.topics):
             asks = family.topics[action].asks
             return asks[sum(message["content"] in asks for message in messages) % len(asks)]
-        said = _said(messages)
-        choice = (next((i for i, option in enumerate(topic.options) if option.says in said), 0) for topic in family.topics)
+        replies = _said(messages)
+        choice = (next((i for i, option in enumerate(topic.options) if option.says in replies), 0) for topic in family.topics)
         return f"{ANSWER_MARKER}\n{family.reference(tuple(choice))}"
 
     def allowed(self, messages: Messages) -> NDArray[np.bool_]:
         """The topics that were not asked about yet, and the answer."""
         family = self._family_of(messages)
-        own = [i < len(family.topics) and not _was_asked(family, i, messages) for i in range(self.topics)]
-        return np.array([*own, True])
+        is_open = [i < len(family.topics) and not _was_asked(family, i, messages) for i in range(self.topics)]
+        return np.array([*is_open, True])
 
     def _family_of(self, messages: Messages) -> Family:
         family = self._by_request.get(_request(messages[0]["content"]))

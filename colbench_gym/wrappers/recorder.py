@@ -11,6 +11,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from colbench_gym.envs.colbench_env import VOID, ColBenchEnv
+from colbench_gym.files import append_rows
 from colbench_gym.tasks.rows import row_from_task
 
 
@@ -35,8 +36,7 @@ class TrajectoryRecorder(gym.Wrapper[str, str, str, str], RecordConstructorArgs)
         if not isinstance(env.unwrapped, ColBenchEnv):
             raise TypeError(f"`env` must be a ColBench environment, got {type(env.unwrapped).__name__}.")
         self._env, self._path = env.unwrapped, Path(path)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        _cut_torn_line(self._path)
+        append_rows(self._path, [])  # cuts a torn line
         self._outputs: dict[int, str] = {}
         self.num_void = 0
 
@@ -83,12 +83,3 @@ def _append(path: Path, row: dict[str, Any]) -> None:
         os.fsync(file)
     finally:
         os.close(file)
-
-
-def _cut_torn_line(path: Path) -> None:
-    if not path.exists():
-        return
-    with path.open("rb+") as file:
-        text = file.read()
-        if text and not text.endswith(b"\n"):
-            file.truncate(text.rfind(b"\n") + 1)

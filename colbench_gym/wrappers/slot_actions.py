@@ -40,10 +40,10 @@ class SlotActions(DialogueActions):
     def observe(self, messages: Messages) -> Observation:
         """See `DialogueActions.observe`."""
         design = design_so_far(messages)
-        own = np.array([design[slot] == option for slot, option in _CHOICES], np.float32)
+        chosen = np.array([design[slot] == option for slot, option in _CHOICES], np.float32)
         reply = messages[-1]["content"] if len(messages) > 1 and messages[-1]["role"] == "user" else ""
         quoted = np.array([f'"{text}"' in reply for text in _texts(design.topic)], np.float32)
-        return np.concatenate([own, quoted, turns_gone(messages, MAX_TURNS), hashed_words(reply, _WORDS)])
+        return np.concatenate([chosen, quoted, turns_gone(messages, MAX_TURNS), hashed_words(reply, _WORDS)])
 
     def say(self, action: int, messages: Messages) -> str:
         """The page with one slot changed."""

@@ -67,8 +67,8 @@ def settings(*names: str) -> str:
     for name in names:
         algorithm = ALGORITHMS[name]
         for one in fields(algorithm.Config):
-            flag = f"--{algorithm.setting_prefix}{one.name}"
-            rows[flag] = (f"`{flag}`", f"`{_default(one)}`", str(one.metadata["help"]).replace("|", "\\|"))
+            flag = f"--{algorithm.name}.{one.name}"
+            rows[flag] = (f"`{flag}`", f"`{_default(one)}`", str(one.metadata["description"]).replace("|", "\\|"))
     return table(("setting", "default", "meaning"), list(rows.values()))
 
 
@@ -80,9 +80,12 @@ def _default(one: Field[Any]) -> Any:
 def stages() -> str:
     """Stages of the main job."""
     from sweetrl_agent.config.pipeline import MAIN_JOB
-    from sweetrl_agent.core.stage import as_table
 
-    return f"\n{as_table(MAIN_JOB)}\n"
+    def listed(files: Sequence[str]) -> str:
+        return ", ".join(f"`{file}`" for file in files) or "tasks"
+
+    rows = [(stage.name, stage.purpose, listed(stage.reads), listed(stage.files)) for stage in MAIN_JOB]
+    return table(("stage", "what it does", "reads", "writes"), rows)
 
 
 def algorithms() -> str:
@@ -116,7 +119,7 @@ def results(file: str, *names: str) -> str:
         for split in ("test", "unseen"):
             of = recorded[name][split]
             cells.append(_share(of, "success"))
-        rows.append((titles()[name] if name != "zero_shot" else "initial policy", *cells))
+        rows.append((titles()[name] if name != "initial" else "initial policy", *cells))
     first = recorded[names[0]]["test"]
     note = f"\n{first['n']} tasks a split, {first['seeds']} seeds; 95% intervals over seeds and tasks.\n"
     return table(("success", "test", "unseen families"), rows) + note
@@ -135,7 +138,7 @@ def differences(file: str, split: str, *pairs: str) -> str:
         one = one or found[second, first]
         bounds = sorted(sign * bound for bound in one["ci95"])
         ahead = one["seeds_ahead"] if sign > 0 else one["seeds"] - one["seeds_ahead"]
-        name = f"{titles()[first]} minus {titles()[second]}".replace("Zero-shot", "initial policy")
+        name = f"{titles()[first]} minus {titles()[second]}".replace("Initial policy", "initial policy")
         rows.append((name, _points(sign * one["difference"], bounds), f"{ahead} of {one['seeds']}"))
     return table((f"points of success, {split}", "difference", "seeds ahead"), rows)
 
@@ -186,11 +189,11 @@ def games(*files: str) -> str:
 
 
 AGENTS = {
-    "pretrained": "as it came",
+    "pretrained": "base model",
     "initial": "after SFT",
     "trained": "after SWEET-RL",
-    "single_turn": "as it came, no question",
-    "told_everything": "as it came, told everything",
+    "single_turn": "base model (no question)",
+    "told_everything": "base model (all wishes given)",
 }
 
 
@@ -210,7 +213,7 @@ def recipe(file: str, *pairs: str) -> str:
         one = next(one for one in recorded["differences"] if (one["to"], one["from"], one["split"]) == (to, start, "all"))
         by_seed = ", ".join(f"{100 * value:+.1f}" for value in one["by_run"].values())
         gain = _points(one["tests_passed"]["difference"], one["tests_passed"]["ci95"])
-        more.append((f"{AGENTS[to]}, less {AGENTS[start]}", str(one["tasks"]), gain, by_seed))
+        more.append((f"{AGENTS[to]} minus {AGENTS[start]}", str(one["tasks"]), gain, by_seed))
     agents = table(("agent", "episodes", "tests passed", "success", "questions", "wishes heard", "of these written down"), rows)
     return agents + table(("points of tests passed", "tasks", "difference", "by seed"), more)
 

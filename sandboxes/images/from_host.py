@@ -97,10 +97,10 @@ def _keep(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 def _libraries(binaries: Sequence[str]) -> set[str]:
     """Shared libraries that binaries need, by the names they are looked up under."""
     listing = subprocess.run(["ldd", *binaries], capture_output=True, text=True, check=False).stdout
-    found = set(_LIBRARY.findall(listing))
-    directories = {os.path.dirname(path) for path in found}
+    libraries = set(_LIBRARY.findall(listing))
+    directories = {os.path.dirname(path) for path in libraries}
     later = {os.path.join(directory, name) for directory in directories for name in _LOADED_LATER}
-    return found | {path for path in later if os.path.exists(path)}
+    return libraries | {path for path in later if os.path.exists(path)}
 
 
 def _everyones(name: str) -> tarfile.TarInfo:

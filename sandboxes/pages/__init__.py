@@ -1,5 +1,5 @@
 """Pages that agents write: the page, its rendering, and the files that it may request."""
 
-from sandboxes.pages.page import Box, Page, PageOutcome, Rendering
+from sandboxes.pages.page import Box, Page, PageOutcome, Rendering, small_jpeg
 
-__all__ = ["Box", "Page", "PageOutcome", "Rendering"]
+__all__ = ["Box", "Page", "PageOutcome", "Rendering", "small_jpeg"]

@@ -16,7 +16,7 @@ from sandboxes.pages.styles import number, solid_colour
 
 #: Computed styles that the snapshot must hold, in this order.
 STYLES = tuple(dict.fromkeys((
-    "color", "background-color", "background-image", "font-size", "font-weight", "visibility", "opacity",
+    "color", "background-color", "background-image", "font-size", "visibility", "opacity",
     "border-top-width", "border-bottom-width", "border-left-width", "border-right-width", "border-top-color",
     "border-bottom-color", "border-left-color", "border-right-color", "box-shadow", "-webkit-text-fill-color", "unicode-bidi", *NEGATIVE, *HARMLESS,
 )))  # fmt: skip
@@ -94,9 +94,9 @@ class _Reader:
         }
 
     def boxes(self) -> tuple[Box, ...]:
-        found: list[Box] = []
+        read: list[Box] = []
         for i, node in enumerate(self.layout["nodeIndex"][:MAX_NODES]):
-            if len(found) >= MAX_BOXES:
+            if len(read) >= MAX_BOXES:
                 break
             style = dict(zip(STYLES, (self.strings[s] for s in self.layout["styles"][i]), strict=False))
             self.may_hide |= self.pseudo.get(node, "marker") != "marker"
@@ -109,14 +109,14 @@ class _Reader:
             if style["visibility"] == "visible" and self.opacity[node] > 0.02 and bounds:
                 box = self._box(i, node, style, bounds)
                 if box is not None:
-                    self.box_of[node] = len(found)
+                    self.box_of[node] = len(read)
                     self.owners.append(parent if box.kind == "text" else node)
-                    found.append(box)
-        return tuple(found)
+                    read.append(box)
+        return tuple(read)
 
     def _pseudo_elements(self) -> dict[int, str]:
-        found = self.nodes.get("pseudoType", {"index": [], "value": []})
-        return {node: self.strings[name] for node, name in zip(found["index"], found["value"], strict=True)}
+        column = self.nodes.get("pseudoType", {"index": [], "value": []})
+        return {node: self.strings[name] for node, name in zip(column["index"], column["value"], strict=True)}
 
     def _leaves_its_lines(self, lines: Mapping[str, Any]) -> bool:
         """Whether letters may be drawn outside of the boxes of their lines, because the page has changed the metrics of their font."""
@@ -160,7 +160,7 @@ class _Reader:
             return None
         return Box(
             kind, tag, *bounds, text=text, colour=solid_colour(style["-webkit-text-fill-color"] if is_text else style["color"]) or (0, 0, 0), background=None if is_text else background,
-            font_size=number(style["font-size"], 16.0), bold=number(style["font-weight"], 400.0) >= 600,
+            font_size=number(style["font-size"], 16.0),
             parent=self._around(self.nodes["parentIndex"][node]),
         )  # fmt: skip
 

@@ -13,8 +13,8 @@ import stat
 from pathlib import Path
 
 from sandboxes.interpreter import BUBBLEWRAP
+from sandboxes.prerequisites import require_system
 from sandboxes.sandbox import SandboxError
-from sandboxes.systems import require_system
 
 EXECUTABLE_VARIABLE = "COLBENCH_CHROMIUM"
 #: Tag of the image that pages are rendered in, for the Docker backend.
@@ -65,8 +65,8 @@ def find_chromium() -> str:
         if os.access(named, os.X_OK):
             return os.path.realpath(named)
         raise SandboxError(f"${EXECUTABLE_VARIABLE} names no program: {named!r}.")
-    own = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache" / "ms-playwright")
-    downloaded = [str(path) for pattern in _PLAYWRIGHT for path in sorted(own.glob(pattern), reverse=True)]
+    browsers = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache" / "ms-playwright")
+    downloaded = [str(path) for pattern in _PLAYWRIGHT for path in sorted(browsers.glob(pattern), reverse=True)]
     for path in (*_PATHS, *filter(None, map(shutil.which, _NAMES)), *downloaded):
         if os.access(path, os.X_OK):
             return os.path.realpath(path)

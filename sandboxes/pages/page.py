@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import io
 import json
 import os
-from dataclasses import asdict, astuple, dataclass, field
+import threading
+from collections import OrderedDict
+from dataclasses import astuple, dataclass, field
 from enum import Enum
 
 #: Maximal number of characters of a page's source. ColBench's longest page has 3,771.
 MAX_CHARS = 1_000_000
-#: Number of the rules that pages are rendered by, part of every page's key: renderings of other rules are not read from a cache.
-RULES = 2
 #: Maximal side of a picture, in pixels.
 MAX_SIDE = 8_192
 #: Environment variable with the wall time limit of pages that name none, in seconds. Raise it on a busy machine.
@@ -31,11 +33,11 @@ class PageOutcome(str, Enum):
 
 
 def _timeout_s() -> float:
-    given = os.environ.get(TIMEOUT_VARIABLE)
+    limit = os.environ.get(TIMEOUT_VARIABLE)
     try:
-        return float(given) if given else _TIMEOUT_S
+        return float(limit) if limit else _TIMEOUT_S
     except ValueError:
-        raise ValueError(f"${TIMEOUT_VARIABLE} must be a number of seconds, got {given!r}.") from None
+        raise ValueError(f"${TIMEOUT_VARIABLE} must be a number of seconds, got {limit!r}.") from None
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Page:
 
     def key(self) -> str:
         """SHA-256 of everything that determines the picture."""
-        return hashlib.sha256(json.dumps([RULES, *astuple(self)]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(astuple(self)).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,6 @@ class Box:
         colour: Colour of the text: red, green and blue in [0, 255].
         background: Background colour of the box itself; None if it has none.
         font_size: Font size in pixels.
-        bold: True for font weights of at least 600.
         parent: Index of the closest box around it in the element tree; -1 for none.
     """
 
@@ -99,7 +100,6 @@ class Box:
     colour: Colour = (0, 0, 0)
     background: Colour | None = None
     font_size: float = 16.0
-    bold: bool = False
     parent: int = -1
 
 
@@ -124,23 +124,46 @@ class Rendering:
     boxes: tuple[Box, ...] = ()
     refused: tuple[str, ...] = ()
 
-    def to_json(self) -> str:
-        """Everything except the picture."""
-        row = asdict(self)
-        del row["picture"]
-        return json.dumps(row)
 
-    @classmethod
-    def from_json(cls, text: str, picture: bytes) -> Rendering:
-        """The inverse of `to_json`."""
-        row = json.loads(text)
-        boxes = tuple(
-            Box(**{**box, "colour": tuple(box["colour"]), "background": _colour(box["background"])}) for box in row["boxes"]
-        )
-        return cls(
-            PageOutcome(row["outcome"]), picture, row["width"], row["height"], row["page_height"], boxes, tuple(row["refused"])
-        )
+def small_jpeg(rendering: Rendering, width: int, max_height: int, quality: int) -> str:
+    """A rendering's picture, scaled to a width and cropped from the top, as JPEG in base64; black if it has none. Needs Pillow."""
+    from PIL import Image
+
+    content = io.BytesIO(rendering.picture)
+    with Image.open(content) if rendering.picture else Image.new("RGB", (width, 180), "black") as image:
+        height = max(1, round(image.height * width / image.width))
+        small = image.convert("RGB").resize((width, height)).crop((0, 0, width, min(height, max_height)))
+    file = io.BytesIO()
+    small.save(file, "JPEG", quality=quality)
+    return base64.b64encode(file.getvalue()).decode()
 
 
-def _colour(value: list[int] | None) -> Colour | None:
-    return None if value is None else (value[0], value[1], value[2])
+class RenderingCache:
+    """Renderings of the pages that were rendered last, by their keys. Thread-safe.
+
+    Args:
+        most: Maximal number of renderings. The least recently used one is dropped.
+    """
+
+    def __init__(self, most: int = 2_000) -> None:
+        self.most = most
+        self._held: OrderedDict[str, Rendering] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> Rendering | None:
+        """The rendering for a page's key; None if it is not cached."""
+        with self._lock:
+            if key in self._held:
+                self._held.move_to_end(key)
+            return self._held.get(key)
+
+    def put(self, key: str, rendering: Rendering) -> None:
+        """Store a rendering."""
+        with self._lock:
+            self._held[key] = rendering
+            while len(self._held) > self.most:
+                self._held.popitem(last=False)
+
+    def __reduce__(self) -> tuple[type[RenderingCache], tuple[int]]:
+        """A copy starts empty."""
+        return type(self), (self.most,)

@@ -1,8 +1,8 @@
 """Placeholder pictures: what the address of a placeholder service asks for, and the drawing that answers it.
 
-`SERVICES` is the table of services. Each has a reader of the documented forms of its addresses: where the size stands, and what may stand
-before and after it (identifiers, keywords, colours), so that a colour is never read as a size. A picture of any other host has
-`UNKNOWN_SIZE`.
+All services are read alike. `WIDTHxHEIGHT` anywhere in the path is the size. In an address of `LABELLED` and `PHOTOS`, a number is a side, and
+in `PHOTOS` the next one is the other side; elsewhere numbers identify a picture. Else the parameters state the size. The parts after the size of
+a picture of `LABELLED` are its colours, so that a colour is never read as a size. A picture of any other host has `UNKNOWN_SIZE`.
 
 The page chooses the addresses: one that cannot be read is no error, sizes are bounded by `MAX_SIDE`, and a colour consists of hexadecimal
 digits or letters.
@@ -13,8 +13,8 @@ from __future__ import annotations
 import hashlib
 import html
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 MAX_URL_CHARS = 2_000
@@ -25,13 +25,32 @@ UNKNOWN_SIZE = (600, 400)
 _FORMATS = r"(?:png|jpe?g|gif|webp|svg|avif)"
 _FORMAT = re.compile(_FORMATS, re.IGNORECASE)
 _EXTENSION = re.compile(rf"\.{_FORMATS}$", re.IGNORECASE)
-_SIZE = re.compile(r"([0-9]+)(?:[x×*]([0-9]+))?(?:@([1-4])x)?(?![0-9])", re.IGNORECASE)
-_RATIO = re.compile(r"(?:([0-9]+)x)?([0-9]+):([0-9]+)(?:x([0-9]+))?(?![0-9])", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]+)(?:[x×*]([0-9]+))?(?:@([1-4])x)?(?![0-9a-z:])", re.IGNORECASE)
+_IDENTIFIER = re.compile(r"/(?:id|seed)/[^/]*")
 _COLOUR = re.compile(r"#?([0-9a-f]{1,8})|([a-z]{3,20})", re.IGNORECASE)
 
 Size = tuple[int, int]
-Path = Sequence[str]
-Query = Mapping[str, str]
+#: Services whose pictures show their size or a text, by host without "www.".
+LABELLED = frozenset((
+    "via.placeholder.com", "placeholder.com", "placehold.co", "placehold.it", "placehold.jp", "placehold.es", "placehold.net", "dummyimage.com",
+    "fakeimg.pl", "fpoimg.com", "imgplaceholder.com", "placeholder.pics", "dummyjson.com", "ui-avatars.com",
+))  # fmt: skip
+#: Services of photos with their size in the path.
+PHOTOS = frozenset((
+    "picsum.photos", "unsplash.it", "loremflickr.com", "lorempixel.com", "placeimg.com", "placekitten.com", "placecats.com", "placebear.com",
+    "placebeard.it", "placebeer.com", "placedog.net", "place.dog", "placecage.com", "placekeanu.com", "placeskull.com", "fillmurray.com",
+    "stevensegallery.com", "baconmockup.com", "pravatar.cc", "i.pravatar.cc",
+))  # fmt: skip
+#: All other services.
+OTHERS = frozenset((
+    "source.unsplash.com", "static.photos", "images.unsplash.com", "plus.unsplash.com", "images.pexels.com", "api.lorem.space", "cataas.com",
+    "gravatar.com", "avatars.dicebear.com", "api.dicebear.com", "robohash.org", "randomuser.me",
+))  # fmt: skip
+#: Side of the square pictures of the services that have one unless the address states another.
+SIDES = {
+    "ui-avatars.com": 64, "gravatar.com": 80, "avatars.dicebear.com": 128, "api.dicebear.com": 128, "robohash.org": 300, "pravatar.cc": 150,
+    "i.pravatar.cc": 150, "randomuser.me": 128,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -50,141 +69,44 @@ class Picture:
     text: str = ""
 
 
-Reader = Callable[[Path, Query], Picture | None]
-
-
-def _labelled(path: Path, query: Query) -> Picture | None:
-    """`SIZE/BACKGROUND/COLOUR/FORMAT`, or `FONT/BACKGROUND/COLOUR/SIZE`; SIZE is 600x400, 400 or, with a ratio, 640x4:3; the rest is optional."""
-    path = [part for part in path if part not in ("svg", "image")]
-    place = next((i for i, part in enumerate(path) if (found := _sides(part)) and found[1] is not None), 0)
-    found = _sides(path[place]) if path else None
-    if found is None:
-        return None
-    width, height = found
-    named = [colour for part in path[place + 1 :] or path[max(place - 2, 0) : place] if (colour := _colour(part))]
-    background, colour = (*(named or (_colour(query.get(name, "")) for name in ("bg_color", "text_color"))), "")[:2]
-    scale = 2 if query.get("retina") == "1" else 1
-    return Picture((width * scale, (width if height is None else height) * scale), background, colour, query.get("text", ""))
-
-
-def _photo(path: Path, query: Query) -> Picture | None:
-    """`WIDTH/HEIGHT`, `WIDTHxHEIGHT` or `SIDE`, after words (`g`, `id/48`, `seed/2x3`) and before anything."""
-    while path and not path[0][:1].isdigit():
-        path = path[2 if path[0] in ("id", "seed") else 1 :]
-    if not path or (found := _sides(path[0])) is None:
-        return None
-    width, height = found
-    after = _sides(path[1]) if len(path) > 1 else None
-    return Picture((width, height if height is not None else after[0] if after else width))
-
-
-def _last(path: Path, query: Query) -> Picture | None:
-    """`.../WIDTHxHEIGHT`, after anything, a number too."""
-    sizes = [(found[0], found[1]) for part in path if (found := _sides(part)) and found[1] is not None]
-    return Picture(sizes[-1]) if sizes else None
-
-
-def _asked(path: Path, query: Query) -> Picture | None:
-    """`?w=600&h=400&dpr=2` in one of several spellings; with one side, the picture is three to two."""
-    width, height = (_number(query, *names) for names in (("w", "width"), ("h", "height")))
+def _stated(host: str, path: str, query: Mapping[str, str]) -> tuple[Size | None, list[str]]:
+    """The size that an address of a service states, if any, and the words that may be colours."""
+    words = [word for word in _IDENTIFIER.sub("", path).split("/") if word]
+    sizes = [(place, size) for place, word in enumerate(words) if (size := _SIZE.match(word))]
+    whole = [(place, size) for place, size in sizes if size[2]] or (sizes if host in LABELLED | PHOTOS else [])
+    if whole:
+        place, size = whole[0]
+        after = _SIZE.match("".join(words[place + 1 : place + 2])) if host in PHOTOS else None
+        beside = words[place + 1 :] or words[max(place - 2, 0) : place]
+        return _sides(size, 2 if query.get("retina") == "1" else 1, after), beside
     scale = _number(query, "dpr") or 1
+    if square := _SIZE.match(query.get("size") or query.get("s") or ""):
+        return _sides(square, scale), []
+    width, height = _number(query, "w", "width"), _number(query, "h", "height")
     if not width and not height:
-        return None
-    width, height = width or (height or 0) * 3 // 2, height or (width or 0) * 2 // 3
-    return Picture((width * scale, height * scale))
+        return None, []
+    return ((width or height * 3 // 2) * scale, (height or width * 2 // 3) * scale), []
 
 
-def _avatar(path: Path, query: Query) -> Picture | None:
-    """A square of `?size=128&background=0D8ABC&color=fff`, `?s=80`, `?width=96` or `?size=200x200`."""
-    found = next((found for name in ("size", "s", "width", "w") if (found := _sides(query.get(name, "")))), None)
-    if found is None:
-        return None
-    width, height = found
-    return Picture(
-        (width, width if height is None else height), _colour(query.get("background", "")), _colour(query.get("color", ""))
-    )
+def _sides(size: re.Match[str], scale: int, after: re.Match[str] | None = None) -> Size:
+    """Width and height; a lone number is both, unless another number comes after it."""
+    width = int(size[1])
+    scale *= int(size[3] or 1)
+    return width * scale, (int(size[2]) if size[2] else int(after[1]) if after else width) * scale
 
 
-def _initials(path: Path, query: Query) -> Picture | None:
-    """As `_avatar`, or `/api/NAME/SIZE/BACKGROUND/COLOUR`."""
-    names = ("", "name", "size", "background", "color")
-    return _avatar(path, {**dict(zip(names, path, strict=False)), **query})
-
-
-def _portrait(path: Path, query: Query) -> Picture | None:
-    """`/api/portraits[/med|/thumb]/men/75.jpg`."""
-    side = 48 if "thumb" in path else 72 if "med" in path else 128
-    return Picture((side, side))
-
-
-def _sides(word: str) -> tuple[int, int | None] | None:
-    """Width and height at the start of a word such as "600x400@2x.png", "400" (without a height) or "640x4:3"; None if there are none."""
-    if ratio := _RATIO.match(word):
-        width, across, down, height = (int(one or 0) for one in ratio.groups())
-        if not across or not down or not (width or height):
-            return None
-        return (width, width * down // across) if width else (height * across // down, height)
-    if size := _SIZE.match(word):
-        scale = int(size[3] or 1)
-        return int(size[1]) * scale, int(size[2]) * scale if size[2] else None
-    return None
-
-
-def _number(query: Query, *names: str) -> int:
+def _number(query: Mapping[str, str], *names: str) -> int:
     """The first whole number among parameters; 0 if there is none."""
-    return next((int(found[0]) for name in names if (found := re.match("[0-9]+", query.get(name, "")))), 0)
+    return next((int(digits[0]) for name in names if (digits := re.match("[0-9]+", query.get(name, "")))), 0)
 
 
 def _colour(word: str) -> str:
     """A colour as CSS: hexadecimal digits (one is repeated six times, two three times) or a name; "" for a file format and anything else."""
     word = _EXTENSION.sub("", word).split(",")[0]  # fakeimg.pl has an alpha value after a comma
-    found = _COLOUR.fullmatch(word)
-    if found is None or _FORMAT.fullmatch(word):
+    match = _COLOUR.fullmatch(word)
+    if match is None or _FORMAT.fullmatch(word):
         return ""
-    return f"#{found[1] * {1: 6, 2: 3}.get(len(found[1]), 1)}" if found[1] else found[2].lower()
-
-
-@dataclass(frozen=True)
-class Service:
-    """A service of placeholder pictures.
-
-    Attributes:
-        hosts: Its hosts, without "www."; one that starts with a dot stands for all hosts that end so.
-        read: Reads the parts of the path and the parameters of an address; None if they state no size.
-        unstated: Size of a picture whose address states none.
-    """
-
-    hosts: tuple[str, ...]
-    read: Reader
-    unstated: Size = UNKNOWN_SIZE
-
-
-SERVICES = (
-    Service(
-        (
-            "via.placeholder.com", "placeholder.com", "placehold.co", "placehold.it", "placehold.jp", "placehold.es", "placehold.net", "dummyimage.com",
-            "fakeimg.pl", "fpoimg.com", "imgplaceholder.com", "placeholder.pics", "dummyjson.com",
-        ),
-        _labelled,
-    ),
-    Service(
-        (
-            "picsum.photos", "unsplash.it", "loremflickr.com", "lorempixel.com", "placeimg.com", "placekitten.com", "placecats.com", "placebear.com",
-            "placebeard.it", "placebeer.com", "placedog.net", "place.dog", "placecage.com", "placekeanu.com", "placeskull.com", "fillmurray.com",
-            "stevensegallery.com", "baconmockup.com",
-        ),
-        _photo,
-    ),
-    Service(("source.unsplash.com", "static.photos"), _last),
-    Service(("images.unsplash.com", "plus.unsplash.com", "images.pexels.com", "api.lorem.space", "cataas.com"), _asked),
-    Service(("ui-avatars.com",), _initials, (64, 64)),
-    Service(("gravatar.com", ".gravatar.com"), _avatar, (80, 80)),
-    Service(("avatars.dicebear.com", "api.dicebear.com"), _avatar, (128, 128)),
-    Service(("robohash.org",), _avatar, (300, 300)),
-    Service(("pravatar.cc", "i.pravatar.cc"), _photo, (150, 150)),
-    Service(("randomuser.me",), _portrait),
-)  # fmt: skip
-_BY_HOST = {host: service for service in SERVICES for host in service.hosts}
+    return f"#{match[1] * {1: 6, 2: 3}.get(len(match[1]), 1)}" if match[1] else match[2].lower()
 
 
 def picture_at(url: str, is_picture: bool = False) -> Picture | None:
@@ -204,13 +126,21 @@ def picture_at(url: str, is_picture: bool = False) -> Picture | None:
         return None
     path, _, caption = unquote(parts.path).partition("&")  # "/350x150&text=Hello" has no "?"
     query = dict(parse_qsl(f"{parts.query}&{caption}", keep_blank_values=True))
-    words = [word for word in path.split("/") if word]
-    service = _BY_HOST.get(host) or _BY_HOST.get(host[host.find(".") :])
-    found = service.read(words, query) if service else None
-    if found is None and (is_picture or _EXTENSION.search(path) or (service and (words or query))):
-        found = Picture(service.unstated if service else UNKNOWN_SIZE)
-    width, height = found.size if found else UNKNOWN_SIZE
-    return found and replace(found, size=(min(max(width, 1), MAX_SIDE), min(max(height, 1), MAX_SIDE)))
+    host = "gravatar.com" if host.endswith(".gravatar.com") else host
+    is_service = host in LABELLED | PHOTOS | OTHERS
+    size, words = _stated(host, path, query) if is_service else (None, [])
+    if size is None and not (is_picture or _EXTENSION.search(path) or (is_service and (path.strip("/") or query))):
+        return None
+    width, height = size or ((SIDES[host],) * 2 if host in SIDES else UNKNOWN_SIZE)
+    colours = [colour for word in words if (colour := _colour(word))] if host in LABELLED else []
+    if is_service and not colours:
+        colours = [
+            _colour(query.get(name) or query.get(other, ""))
+            for name, other in (("bg_color", "background"), ("text_color", "color"))
+        ]
+    bounded = min(max(width, 1), MAX_SIDE), min(max(height, 1), MAX_SIDE)
+    background, colour = (*colours, "", "")[:2]
+    return Picture(bounded, background, colour, query.get("text", "") if host in LABELLED else "")
 
 
 def address_parts(url: str) -> SplitResult | None:

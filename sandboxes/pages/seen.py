@@ -110,7 +110,9 @@ def may_hide(tag: str, style: Mapping[str, str]) -> bool:
     """Whether an element may hide itself, its content or its neighbours, by other means than covering them."""
     if tag in RISKY_TAGS or any(style[name].startswith("-") for name in NEGATIVE):
         return True
-    if _reaches_far(style["box-shadow"]) or _is_veil(style["background-color"]) or number(style["font-size"]) > LARGE_FONT:
+    background = style["background-color"]
+    is_veil = background != "rgba(0, 0, 0, 0)" and (background.startswith("rgba(") or "/" in background)  # partly transparent
+    if is_veil or _reaches_far(style["box-shadow"]) or number(style["font-size"]) > LARGE_FONT:
         return True
     if any(number(style[f"border-{side}-width"]) > LARGE_BORDER for side in ("top", "right", "bottom", "left")):
         return True
@@ -127,11 +129,6 @@ def _reaches_far(shadows: str) -> bool:
         return True
     each = zip(*[iter(lengths)] * 4, strict=False)  # Chromium writes x, y, blur and spread of each
     return any(spread > FAR_EDGE and blur <= spread or max(x, y) > blur + FAR_EDGE for x, y, blur, spread in each)
-
-
-def _is_veil(background: str) -> bool:
-    """Whether a background is partly transparent."""
-    return background != "rgba(0, 0, 0, 0)" and (background.startswith("rgba(") or "/" in background)
 
 
 def hides_nothing(boxes: Sequence[Box]) -> bool:
@@ -241,30 +238,30 @@ class Look:
             return _painted(box, self._bare, part, step) if self._bare[part].size else None
         others = np.uint32(~(code | with_it) & 0xFFFFFFFF)
         changed = self._changed[part]
-        own = (changed & np.uint32(code) == code) & (changed & others == 0)
+        pixels = (changed & np.uint32(code) == code) & (changed & others == 0)
         least = LEAST_PIXELS / step**2
-        if not code or own.sum() < min(least, own.size) or (own & self._is_other[part]).sum() >= least:
+        if not code or pixels.sum() < min(least, pixels.size) or (pixels & self._is_other[part]).sum() >= least:
             return None
         if box.kind == "text":
-            return self._read(box, part, own)
+            return self._read(box, part, pixels)
         if box.kind == "control":
-            return box if self._is_control_seen(box, part, own) else None
-        return box if own.mean() >= LEAST_SHARE else None
+            return box if self._is_control_seen(box, part, pixels) else None
+        return box if pixels.mean() >= LEAST_SHARE else None
 
-    def _is_control_seen(self, box: Box, part: Any, own: NDArray[np.bool_]) -> bool:
+    def _is_control_seen(self, box: Box, part: Any, pixels: NDArray[np.bool_]) -> bool:
         """Whether most of a control is visible, and a text in it is readable."""
-        contrast = np.abs(self._whole[part].astype(np.int16) - self._bare[part]).max(axis=-1) * own
+        contrast = np.abs(self._whole[part].astype(np.int16) - self._bare[part]).max(axis=-1) * pixels
         is_read = not box.text or bool((contrast >= LEAST_READABLE).any())
-        return is_read and bool(own.any(axis=1).mean() >= LEAST_ROWS)
+        return is_read and bool(pixels.any(axis=1).mean() >= LEAST_ROWS)
 
-    def _read(self, box: Box, part: Any, own: NDArray[np.bool_]) -> Box | None:
+    def _read(self, box: Box, part: Any, pixels: NDArray[np.bool_]) -> Box | None:
         """The text with these pixels as its letters; None if it is not readable."""
         letters, ground = self._whole[part].astype(np.int16), self._unwritten[part].astype(np.int16)
-        contrast = np.abs(letters - ground).max(axis=-1) * own
+        contrast = np.abs(letters - ground).max(axis=-1) * pixels
         is_read = contrast >= LEAST_READABLE
         columns, rows = is_read.any(axis=0).mean(), is_read.any(axis=1).mean()
         has_words = sum(c.isalnum() for c in box.text) >= LEAST_LETTERS
-        if own.mean() > MOST_WRITTEN or not is_read.any():
+        if pixels.mean() > MOST_WRITTEN or not is_read.any():
             return None
         if has_words and (columns < LEAST_COLUMNS or rows < LEAST_ROWS or columns * rows < LEAST_WRITTEN):
             return None
@@ -273,23 +270,23 @@ class Look:
 
     def _codes_with(self) -> list[int]:
         """For each box the codes of the images and controls around it and, if it is one itself, of its content: they are hidden together."""
-        found = [0] * len(self._boxes)
+        hidden_together = [0] * len(self._boxes)
         for i, box in enumerate(self._boxes):
             around = box.parent
             while around >= 0:
                 if self._boxes[around].kind in ("control", "image"):
-                    found[i] |= self._codes[around]
-                    found[around] |= self._codes[i]
+                    hidden_together[i] |= self._codes[around]
+                    hidden_together[around] |= self._codes[i]
                 around = self._boxes[around].parent
-        return found
+        return hidden_together
 
 
 def _codes_of(marks: set[int]) -> dict[int, int]:
     """A code for every mark. Texts have separate bits, so that a text can be recognized even on or inside an image or control."""
     texts, things = (sorted(mark for mark in marks if mark & 1 == is_text) for is_text in (1, 0))
-    own = dict(zip(texts, _codes(len(texts)), strict=True))
-    shift = max(own.values(), default=0).bit_length()
-    return own | {mark: code << shift for mark, code in zip(things, _codes(len(things)), strict=True)}
+    text_codes = dict(zip(texts, _codes(len(texts)), strict=True))
+    shift = max(text_codes.values(), default=0).bit_length()
+    return text_codes | {mark: code << shift for mark, code in zip(things, _codes(len(things)), strict=True)}
 
 
 def _codes(count: int) -> list[int]:
@@ -332,10 +329,14 @@ def _painted(box: Box, after: Pixels, part: Any, step: int) -> Box | None:
     return replace(box, background=_colour_seen(box.background, pixels))
 
 
-def _colour_seen(said: Colour, pixels: NDArray[Any]) -> Colour:
+def _colour_seen(styled: Colour, pixels: NDArray[Any]) -> Colour:
     """The colour of the styles, or that of the pixels if it is very different."""
     red, green, blue = (round(float(part)) for part in np.median(pixels, axis=0))
-    return said if max(abs(a - b) for a, b in zip(said, (red, green, blue), strict=True)) < OTHER_COLOUR else (red, green, blue)
+    return (
+        styled
+        if max(abs(a - b) for a, b in zip(styled, (red, green, blue), strict=True)) < OTHER_COLOUR
+        else (red, green, blue)
+    )
 
 
 def _parent(boxes: Sequence[Box], box: Box, kept: Sequence[bool], places: NDArray[np.integer[Any]]) -> int:

@@ -41,26 +41,22 @@ def number(text: str, otherwise: float = 0.0) -> float:
         return otherwise
     if "infinity" in text:
         return -MAX_NUMBER if "-infinity" in text else MAX_NUMBER
-    found = _NUMBER.search(text)
-    return max(-MAX_NUMBER, min(MAX_NUMBER, float(found[0]))) if found else otherwise
+    match = _NUMBER.search(text)
+    return max(-MAX_NUMBER, min(MAX_NUMBER, float(match[0]))) if match else otherwise
 
 
 @lru_cache(maxsize=4096)
 def solid_colour(text: str) -> Colour | None:
     """A colour in sRGB; None if it is mostly transparent or has an unknown notation."""
-    found = _FUNCTION.match(text[:MAX_STYLE_CHARS].lower())
-    if found is None:
+    function = _FUNCTION.match(text[:MAX_STYLE_CHARS].lower())
+    if function is None:
         return None
-    to_rgb = _SPACES.get(found[2] if found[1] == "color" else found[1])
-    components = [_component(part) for part in _COMPONENT.findall(found[3])]
+    to_rgb = _SPACES.get(function[2] if function[1] == "color" else function[1])
+    components = [number(part) / (100 if part.endswith("%") else 1) for part in _COMPONENT.findall(function[3])]
     if to_rgb is None or not 3 <= len(components) <= 4 or (len(components) == 4 and components[3] < LEAST_OPACITY):
         return None
     red, green, blue = (round(255 * min(max(part, 0.0), 1.0)) for part in to_rgb((components[0], components[1], components[2])))
     return red, green, blue
-
-
-def _component(text: str) -> float:
-    return number(text) / (100 if text.endswith("%") else 1)
 
 
 def _times(matrix: Matrix, vector: Triple) -> Triple:
@@ -121,10 +117,6 @@ def _of_rgb(
     return lambda rgb: from_xyz(_times(to_xyz, _each(linear, rgb)))
 
 
-def _linear_srgb(part: float) -> float:
-    return float(part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4)
-
-
 def _linear_rec2020(part: float) -> float:
     alpha, beta = 1.09929682680944, 0.018053968510807
     return float(part / 4.5 if part < beta * 4.5 else ((part + alpha - 1) / alpha) ** (1 / 0.45))
@@ -179,7 +171,7 @@ _SPACES: dict[str | None, Callable[[Triple], Triple]] = {
     "oklch": _of_polar(_from_oklab),
     "srgb": lambda rgb: rgb,
     "srgb-linear": _encoded,
-    "display-p3": _of_rgb(_P3_TO_XYZ, _linear_srgb),
+    "display-p3": _of_rgb(_P3_TO_XYZ, lambda part: float(part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4)),
     "a98-rgb": _of_rgb(_A98_TO_XYZ, lambda part: float(part ** (563 / 256))),
     "prophoto-rgb": _of_rgb(_PROPHOTO_TO_XYZ, lambda part: float(part / 16 if part <= 16 / 512 else part**1.8), _from_xyz_50),
     "rec2020": _of_rgb(_REC2020_TO_XYZ, _linear_rec2020),
@@ -187,3 +179,39 @@ _SPACES: dict[str | None, Callable[[Triple], Triple]] = {
     "xyz-d65": _from_xyz,
     "xyz-d50": _from_xyz_50,
 }
+
+
+# ---- pages without style sheets of their own ---------------------------------------------------------------------------------
+
+_PROPERTY = re.compile(
+    r"color|background(?:-color)?|(?:padding|margin)(?:-(?:top|right|bottom|left))?|(?:(?:min|max)-)?(?:width|height)|font-(?:size|weight|style)|"
+    r"text-align|display|flex(?:-(?:wrap|grow|shrink|basis|direction))?|justify-content|align-(?:items|self)|order|(?:row-|column-)?gap|"
+    r"grid-template-(?:columns|rows)|border(?:-(?:top|right|bottom|left|radius|color|width|style|collapse|spacing))?|object-fit|vertical-align|float|"
+    r"clear|white-space|box-sizing|cursor|position|top|right|bottom|left|z-index|overflow(?:-[xy])?|opacity"
+)
+_OWN_SHEET = re.compile(r"<style|srcset|color-scheme|shadowrootmode|<link(?![^<>]*href=[\"']https?://[^<>&]*>)", re.I)
+_ATTRIBUTE = re.compile(r"\bstyle\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|)", re.I)
+#: Syntax that can hide a property or add content: escapes, comments, functions other than those of colours, quoted text.
+_SUSPECT = re.compile(r"[&\\\"'{}@]|/\*|\b(?!rgba?\(|hsla?\()[a-z-]+\(", re.I)
+MAX_ATTRIBUTES = 2_000
+
+
+def is_plain(html: str) -> bool:
+    """Whether the page has no style sheet of its own, and its style attributes only set properties that computed styles show.
+
+    Computed styles are not always sufficient: rules for `::first-line` or `::marker`, font metrics, and rules that react to changes of the page can
+    hide or replace the visible content of elements. All of these need a style sheet. Most pages only have Tailwind's.
+
+    Args:
+        html: The source before linked style sheets are inlined.
+    """
+    if _OWN_SHEET.search(html):
+        return False
+    for count, attribute in enumerate(_ATTRIBUTE.finditer(html)):
+        value = attribute[1] or attribute[2] or ""
+        if count == MAX_ATTRIBUTES or (attribute[1] is None and attribute[2] is None) or _SUSPECT.search(value):
+            return False
+        names = (declaration.partition(":")[0].strip().lower() for declaration in value.split(";") if declaration.strip())
+        if not all(map(_PROPERTY.fullmatch, names)):
+            return False
+    return True

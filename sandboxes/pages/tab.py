@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from sandboxes.pages.boxes import SNAPSHOT_ERRORS, STYLES, Found, visible_boxes
 from sandboxes.pages.marks import Marks
 from sandboxes.pages.page import Box, Page, PageOutcome, Rendering
-from sandboxes.pages.plain import is_plain
 from sandboxes.pages.seen import Look
+from sandboxes.pages.styles import is_plain
 from sandboxes.pages.web_files import WebFile, WebFiles, drawn_picture
 
 if TYPE_CHECKING:
@@ -99,9 +99,9 @@ async def _load(context: BrowserContext, page: Page, requests: _Requests) -> Tab
 async def _look(session: CDPSession, page: Page, requests: _Requests, picture: bool) -> Rendering:
     await session.send("Runtime.evaluate", {"expression": _STAND_STILL})
     snapshot = await _snapshot(session)
-    page_height, height, found = _read(snapshot, page)
-    shot = await _shoot(session, page, height) if picture or not found.is_all_seen else b""
-    boxes = found.boxes if found.is_all_seen else await _seen(session, page, height, found, shot)
+    page_height, height, layout = _read(snapshot, page)
+    shot = await _shoot(session, page, height) if picture or not layout.is_all_seen else b""
+    boxes = layout.boxes if layout.is_all_seen else await _seen(session, page, height, layout, shot)
     return Rendering(
         PageOutcome.OK,
         shot if picture else b"",
@@ -113,9 +113,9 @@ async def _look(session: CDPSession, page: Page, requests: _Requests, picture: b
     )
 
 
-async def _seen(session: CDPSession, page: Page, height: int, found: Found, whole: bytes) -> tuple[Box, ...]:
+async def _seen(session: CDPSession, page: Page, height: int, layout: Found, whole: bytes) -> tuple[Box, ...]:
     """The visible boxes; none if the pictures of the page differ in size."""
-    look = Look(found.boxes, found.owners, whole)
+    look = Look(layout.boxes, layout.owners, whole)
     marks = Marks(look.pictures[1])
     await session.send("Runtime.evaluate", {"expression": marks.mark()})
     for taken in look.pictures:
@@ -142,8 +142,8 @@ async def _shoot(session: CDPSession, page: Page, height: int) -> bytes:
 
 
 async def _snapshot(session: CDPSession) -> dict[str, Any]:
-    found: dict[str, Any] = await session.send("DOMSnapshot.captureSnapshot", {"computedStyles": list(STYLES)})
-    return found
+    snapshot: dict[str, Any] = await session.send("DOMSnapshot.captureSnapshot", {"computedStyles": list(STYLES)})
+    return snapshot
 
 
 def _read(snapshot: dict[str, Any], page: Page) -> tuple[int, int, Found]:
@@ -184,8 +184,8 @@ class LayoutTab:
         """A rendering with boxes and no picture."""
         await self._tab.set_content(self._requests.files.inlined(page.html), wait_until="load", timeout=0)
         snapshot = await _snapshot(self._session)
-        page_height, height, found = _read(snapshot, page)
-        return Rendering(PageOutcome.OK, b"", page.width, height, page_height, found.boxes)
+        page_height, height, layout = _read(snapshot, page)
+        return Rendering(PageOutcome.OK, b"", page.width, height, page_height, layout.boxes)
 
 
 class _Requests:

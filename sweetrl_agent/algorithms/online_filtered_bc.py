@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sweetrl_agent.core.episode import Episode
-from sweetrl_agent.core.on_policy import OnPolicyAlgorithm, OnPolicyConfig
+from sweetrl_agent.core.batch import Batch, Credit
 from sweetrl_agent.core.settings import setting
+from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 
 
 def best_fraction(returns: Sequence[float], keep: float) -> list[int]:
@@ -50,7 +50,7 @@ class OnlineFilteredBC(OnPolicyAlgorithm):
 
     name, title, Config = "online_filtered_bc", "Online filtered BC", OnlineFilteredBCConfig
 
-    def advantages(self, episodes: Sequence[Episode]) -> list[list[float]]:
+    def credit(self, batch: Batch) -> Credit:
         """1 for every turn of the best fraction of the episodes, 0 for all others, which the trainer skips."""
-        kept = {*best_fraction([episode.reward for episode in episodes], self.config.keep)}
-        return [[float(i in kept)] * len(episode.turns) for i, episode in enumerate(episodes)]
+        kept = {*best_fraction([episode.reward for episode in batch.episodes], self.config.keep)}
+        return Credit([[float(i in kept)] * len(episode.turns) for i, episode in enumerate(batch.episodes)])

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from sweetrl_agent.core.episode import Episode
-from sweetrl_agent.core.on_policy import ActionTokens, OnPolicyAlgorithm, OnPolicyConfig
+from sweetrl_agent.core.batch import ActionTokens, Batch, Credit
 from sweetrl_agent.core.settings import setting
 from sweetrl_agent.trainers.groups import in_groups
+from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 
 
 def leave_one_out(returns: Sequence[float]) -> list[float]:
@@ -39,9 +39,9 @@ class Reinforce(OnPolicyAlgorithm):
 
     name, title, Config = "reinforce", "REINFORCE, leave-one-out", ReinforceConfig
 
-    def advantages(self, episodes: Sequence[Episode]) -> list[list[float]]:
+    def credit(self, batch: Batch) -> Credit:
         """Leave-one-out advantages; the episodes of a task form a group."""
-        return in_groups(episodes, leave_one_out)
+        return Credit(in_groups(batch.episodes, leave_one_out))
 
     def policy_loss(self, tokens: ActionTokens) -> Tensor:
         """Policy-gradient loss with truncated importance weights, which are near 1 unless tokens are stale, as from the second epoch on."""

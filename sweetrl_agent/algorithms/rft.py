@@ -17,6 +17,7 @@ from transformers import set_seed
 from trl import SFTConfig, SFTTrainer
 
 from sweetrl_agent.core.algorithm import Algorithm
+from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.run import Run
@@ -54,8 +55,10 @@ class RejectionFineTuning(Algorithm):
 
     def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
         """See `Algorithm`."""
-        count = len(run.tasks) * run.config.collect.trajectories_per_task
-        return {self.name: fine_tuning_work(run, count * EXPECTED_SHARE, self.settings(run), lengths, f"at most {count:,}")}
+        config, count = self.config, len(run.tasks) * run.config.collect.trajectories_per_task
+        rows = lengths.rows(count * EXPECTED_SHARE, run.config.model.history)
+        work = Work(f"at most {count:,} episodes, {config.epochs:g} epochs")
+        return {self.name: work + training(*rows, config.batch, config.batch, config.epochs)}
 
     def train(self, run: Run) -> None:
         """Train on trajectories.jsonl; writes rft/agent/.
@@ -63,7 +66,7 @@ class RejectionFineTuning(Algorithm):
         Raises:
             NothingToLearnError: If no trajectory succeeded.
         """
-        _train(run, self.settings(run), run.path(self.policy))
+        _train(run, self.config, run.path(self.policies[AGENT]))
 
 
 def _train(run: Run, config: RFTConfig, folder: Path) -> None:
@@ -74,22 +77,6 @@ def _train(run: Run, config: RFTConfig, folder: Path) -> None:
             f"start another run with more tasks, more SFT, or a better model.{lost_turns(run)}"
         )
     fine_tune(run, "rft", kept, config, folder)
-
-
-def fine_tuning_work(run: Run, count: float, config: Any, lengths: Lengths, kept: str) -> Work:
-    """The work of `fine_tune`.
-
-    Args:
-        run: The run.
-        count: Expected number of episodes.
-        config: As in `fine_tune`.
-        lengths: Sizes of an average dialogue.
-        kept: Their number in words.
-    """
-    row = lengths.as_trained(run.config.model.history)
-    rows = count * lengths.turns / row.turns
-    part = training(rows, config.batch, config.batch, config.epochs, row.dialogue, row.spoken)
-    return Work(f"{kept} episodes, {config.epochs:g} epochs", (part,))
 
 
 def fine_tune(run: Run, stage: str, episodes: Iterable[Episode], config: Any, folder: Path) -> None:

@@ -3,8 +3,8 @@
     1. Collect k trajectories per task with the initial policy; pair the best of a task with each worse one.
     2. Critic: A(o_t, a_t, c) = mean_l log [pi_theta(a_t^l | o_t, c) / pi_ref(a_t^l | o_t, c)], trained by Bradley-Terry on the sum
        over turns (equations 2 and 3). Only the critic sees c.
-    3. For turns of the collected dialogues, sample 16 candidates from the initial policy, rank them by A, and pair a random one of
-       the better half with a random one of the worse half.
+    3. For turns of the collected dialogues, sample candidates from the initial policy (16 in the paper), rank them by A, and pair a random one of
+       the best with a random one of the worst (halves in the paper; see `pair_quantile`).
     4. Actor: DPO on these pairs, with an NLL term (equation 4). This stage needs no environment.
 
 The first step is in `collection` and shared with other algorithms. Each function here is a stage: it reads files of the run folder and
@@ -26,27 +26,31 @@ from transformers import set_seed
 from trl import DPOConfig
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent.algorithms import sweet_work
+from colbench_gym.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
+from colbench_gym.seeds import derive_seed
 from sweetrl_agent.algorithms.critics import (
     CRITICS,
     SWEET,
     CriticConfig,
+    CriticKind,
     critic_arguments,
-    open_critic,
+    kind_of,
+    open_ranker,
     require_whole,
     stage_name,
 )
+from sweetrl_agent.algorithms.sweet_work import works_of_critic
+from sweetrl_agent.config.pipeline import first_stage
 from sweetrl_agent.core.algorithm import Algorithm
+from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import sample_each
 from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.core.settings import require, setting
 from sweetrl_agent.core.work import Lengths, Work
 from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.data.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
 from sweetrl_agent.data.pairs import turn_pairs
 from sweetrl_agent.models.loading import initial_model, load_chat, load_policy, system_prompt
 from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_trajectories
@@ -65,7 +69,10 @@ STATES_PER_BATCH = 32
 
 @dataclass(frozen=True)
 class SweetConfig(CriticConfig):
-    """Settings of stage 1 and of stage 2 (candidates, ranking, turn-wise DPO). Shared by SWEET-RL with any critic, hence without a prefix."""
+    """Settings of stage 1 and of stage 2 (candidates, ranking, turn-wise DPO).
+
+    Those of `sweet` are the defaults of SWEET-RL with any other critic: `--sweet.critic_epochs 4` is for all, `--no_hidden.critic_epochs 4` for one.
+    """
 
     num_states: int = setting(
         800, "Turns with sampled candidates; 0 for all. The turns of a tenth of the trajectories in the paper."
@@ -112,88 +119,100 @@ class Sweet(Algorithm):
     """SWEET-RL with a critic; stages that do not depend on the critic are shared by all critics.
 
     Args:
-        critic: Name of a critic of `critics.CRITICS`.
+        critic: Name of the critic.
+        kind: Its kind; None for that of `critics.CRITICS`.
     """
 
-    Config, prefix = SweetConfig, ""
+    Config = SweetConfig
 
-    def __init__(self, critic: str = SWEET) -> None:
-        kind = CRITICS[critic]
+    def __init__(self, critic: str = SWEET, kind: CriticKind | None = None) -> None:
+        super().__init__()
+        self.kind = kind = CRITICS[critic] if kind is None else kind
         self.name = self.critic = critic
         self.title = kind.title if critic == SWEET else f"SWEET-RL, {kind.title}"
         self.requires = kind.needs
 
     @property
-    def policy(self) -> str:
+    def policies(self) -> Mapping[str, str]:
         """See `Algorithm`."""
-        return "policy" if self.critic == SWEET else f"{self.critic}/policy"
+        return {AGENT: "policy" if self.critic == SWEET else f"{self.critic}/policy"}
 
     @property
     def module(self) -> str:
         """The module of its critic."""
-        return CRITICS[self.critic].module
+        return self.kind.module
+
+    def first_stage(self, setting: str) -> str:
+        """See `Algorithm`; candidates are shared by all critics."""
+        stage = first_stage(setting)
+        return stage if stage == "candidates" else stage_name(stage, self.critic)
 
     @property
     def stages(self) -> Mapping[str, Callable[[Run], None]]:
         """See `Algorithm`."""
         name = self.critic
         trained: dict[str, Callable[[Run], None]] = (
-            {stage_name("critic", name): partial(train_critic, critic=name)} if CRITICS[name].train else {}
+            {stage_name("critic", name): partial(train_critic, critic=name)} if self.kind.train else {}
         )
         ranked: dict[str, Callable[[Run], None]] = {
-            "candidates": sample_candidates,
+            "candidates": partial(sample_candidates, critic=name),
             stage_name("rank", name): partial(rank, critic=name),
         }
         return {**trained, **ranked, stage_name("actor", name): partial(train_actor, critic=name)}
 
     def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
         """See `Algorithm`."""
-        return {
-            stage_name(stage, self.critic): work for stage, work in sweet_work.of_stages(run, self.critic, lengths).items()
-        } | {"candidates": sweet_work.candidates(run, lengths)}
+        works = works_of_critic(run, self.critic, lengths).items()
+        return {name if name == "candidates" else stage_name(name, self.critic): work for name, work in works}
 
     def plan(self, run: Run) -> list[str]:
         """See `Algorithm`; TRL checks the values of both configurations."""
-        config = self.settings(run)
-        SweetCriticConfig(**critic_arguments(run, self.critic), form=config.form, nll_coef=config.critic_nll)
-        _dpo(run, run.artifact(self.critic, "policy"))
+        config = self.config
+        SweetCriticConfig(**critic_arguments(run, self.critic))
+        _dpo(run, self.critic)
         return [
-            f"critic     {config.form} form, {config.critic_epochs} epochs at {config.critic_learning_rate}",
+            f"critic     {config.form} form, {config.critic_epochs:g} epochs at {config.critic_learning_rate}",
             f"actor      {config.num_states or 'all'} turns x {config.num_candidates} candidates, {config.actor_loss}",
         ]
 
 
+def settings_in(run: Run, critic: str) -> SweetConfig:
+    """Settings of SWEET-RL with a critic, in a run that trains with it."""
+    config: SweetConfig = run.config.algorithms[critic].config
+    return config
+
+
 def train_critic(run: Run, critic: str = SWEET) -> None:
     """Train a critic on outcome_pairs.jsonl (or trajectories.jsonl); writes the critic's folder."""
-    train = CRITICS[critic].train
+    train = kind_of(run, critic).train
     if train is not None:
         train(run, critic)
 
 
-def sample_candidates(run: Run) -> None:
+def sample_candidates(run: Run, critic: str = SWEET) -> None:
     """Sample candidates for turns of the collected trajectories into candidates.jsonl."""
-    is_sampled = _sampled_turns(run)
+    is_sampled = _sampled_turns(run, critic)
     states, total = _states(run, is_sampled), int(is_sampled.sum())
-    _work_through(run, states, total, partial(_sampler, run), run.path("candidates.jsonl"), "candidates")
+    count = settings_in(run, critic).num_candidates
+    _work_through(run, states, total, partial(_sampler, run, count), run.path("candidates.jsonl"), desc="candidates")
 
 
 @contextmanager
-def _sampler(run: Run) -> Iterator[Callable[[list[State]], list[Row]]]:
+def _sampler(run: Run, count: int) -> Iterator[Callable[[list[State]], list[Row]]]:
     """Opens a function that samples candidates for a batch of turns."""
     policy = load_policy(run.initial_model, run.initial_model, run.config.model)
 
     def sample(states: list[State]) -> list[Row]:
-        count = run.config.algorithms.num_candidates
         seeds = [[derive_seed(run.seed, "candidates", t.task_id, t.index, turn, i) for i in range(count)] for t, turn in states]
-        said = sample_each(policy, [t.prefix(turn) for t, turn in states], seeds)
+        sampled = sample_each(policy, [t.prefix(turn) for t, turn in states], seeds)
         return [
             {
                 **_address(t, turn),
-                "texts": [utterance.text for utterance in own],
-                **({"thoughts": thoughts} if any(thoughts := [utterance.thought for utterance in own]) else {}),
-                "num_tokens": [len(utterance.token_ids) for utterance in own],
+                "texts": [utterance.text for utterance in candidates],
+                **({"thoughts": thoughts} if any(thoughts := [utterance.thought for utterance in candidates]) else {}),
+                "num_tokens": [len(utterance.token_ids) for utterance in candidates],
             }
-            for (t, turn), own in zip(states, said, strict=True)
+            for (t, turn), candidates in zip(states, sampled, strict=True)
         ]
 
     yield sample
@@ -202,21 +221,20 @@ def _sampler(run: Run) -> Iterator[Callable[[list[State]], list[Row]]]:
 def rank(run: Run, critic: str = SWEET) -> None:
     """Score candidates.jsonl with a critic; writes scores.jsonl and turn_pairs.jsonl."""
     total = count_rows(run.path("candidates.jsonl"))
-    _work_through(run, candidates_of(run), total, partial(_ranker, run, critic), run.artifact(critic, "scores.jsonl"), "rank")
+    _work_through(
+        run, candidates_of(run, critic), total, partial(_ranker, run, critic), run.artifact(critic, "scores.jsonl"), desc="rank"
+    )
     write_rows(run.artifact(critic, "turn_pairs.jsonl"), _turn_pairs(run, critic))
 
 
 @contextmanager
 def _ranker(run: Run, critic: str) -> Iterator[Callable[[list[Candidates]], list[Row]]]:
     """Opens a function that scores the candidates of a batch of turns."""
-    with open_critic(run, critic) as critic_:
+    with open_ranker(run, critic) as scores:
 
         def credit(batch: list[Candidates]) -> list[Row]:
             return [
-                {
-                    **_address(t, turn),
-                    "advantages": critic_.rank(t.prefix(turn), CRITICS[critic].hidden_for(run, t.hidden_at(turn)), texts),
-                }
+                {**_address(t, turn), "advantages": scores(t.task_id, t.prefix(turn), t.hidden_at(turn), texts)}
                 for t, turn, texts in batch
             ]
 
@@ -225,10 +243,10 @@ def _ranker(run: Run, critic: str) -> Iterator[Callable[[list[Candidates]], list
 
 def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
     """Preferences between candidates of a turn, by the critic's scores."""
-    config = run.config.algorithms
+    config = settings_in(run, critic)
     tasks = {task.id: task for task in run.train}
     scores, candidates = iter_rows(run.artifact(critic, "scores.jsonl")), iter_rows(run.path("candidates.jsonl"))
-    for (episode, turn, texts), sampled, row in zip(candidates_of(run), candidates, scores, strict=True):
+    for (episode, turn, texts), sampled, row in zip(candidates_of(run, critic), candidates, scores, strict=True):
         address, advantages = _address(episode, turn), row["advantages"]
         if config.last_must_answer and turn == run.record.turn_limit(tasks[episode.task_id], run.config.task):
             advantages = [
@@ -258,14 +276,14 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
     if not count_rows(run.artifact(critic, "turn_pairs.jsonl")):
         raise NothingToLearnError(
             f"The critic {critic!r} gives all candidates of every turn the same score, so there is nothing to train the actor on. "
-            "Sample more turns by `--num_states`."
+            "Sample more turns by `--sweet.num_states`."
         )
     stage = stage_name("actor", critic)
     set_seed(run.seed)
     chat = load_chat(run.initial_model, run.config.model)
     trainer = PrecomputingDPOTrainer(
         **initial_model(run.initial_model, run.config.model),
-        args=_dpo(run, folder),
+        args=_dpo(run, critic),
         train_dataset=on_disk(
             (_preference(row, run, chat) for row in iter_rows(run.artifact(critic, "turn_pairs.jsonl"))), folder
         ),
@@ -274,11 +292,11 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
     run.add_metrics(stage, train_stage(trainer, chat.tokenizer, folder, stage, run.callbacks))
 
 
-def _dpo(run: Run, folder: Path) -> DPOConfig:
+def _dpo(run: Run, critic: str) -> DPOConfig:
     """TRL's configuration for equation 4; TRL checks the values."""
-    config = run.config.algorithms
+    config = settings_in(run, critic)
     arguments = trainer_arguments(
-        folder, run.seed, run.config.model, config.actor_batch, config.actor_micro_batch,
+        run.artifact(critic, "policy"), run.seed, run.config.model, config.actor_batch, config.actor_micro_batch,
         config.actor_learning_rate, config.actor_epochs,
     )  # fmt: skip
     return DPOConfig(
@@ -291,18 +309,16 @@ def _dpo(run: Run, folder: Path) -> DPOConfig:
     )
 
 
-def _sampled_turns(run: Run) -> Any:
+def _sampled_turns(run: Run, critic: str) -> Any:
     """Mask over the turns of the collected dialogues: True for `num_states` random ones, which get candidates; 0 for all."""
-    config, counts = run.config.algorithms, [_num_turns(episode) for episode in iter_trajectories(run)]
+    config, counts = settings_in(run, critic), [_num_turns(episode) for episode in iter_trajectories(run)]
     is_final = np.array([turn == count for count in counts for turn in range(1, count + 1)], dtype=bool)
     order = np.random.default_rng(derive_seed(run.seed, "states")).permutation(len(is_final))
     if config.num_states and config.final_share:
         finals, others = order[is_final[order]], order[~is_final[order]]
         first = round(config.num_states * config.final_share)
         order = np.concatenate([finals[:first], others, finals[first:]])
-    is_sampled = np.zeros(len(is_final), dtype=bool)
-    is_sampled[order[: config.num_states or None]] = True
-    return is_sampled
+    return np.isin(np.arange(len(order)), order[: config.num_states or None])
 
 
 def _states(run: Run, is_sampled: Any) -> Iterator[State]:
@@ -316,9 +332,9 @@ def _num_turns(episode: Episode) -> int:
     return 0 if episode.is_void else len(episode.turns)
 
 
-def candidates_of(run: Run) -> Iterator[Candidates]:
-    """The sampled turns and their candidates."""
-    states = _states(run, _sampled_turns(run))
+def candidates_of(run: Run, critic: str) -> Iterator[Candidates]:
+    """The sampled turns and their candidates, the same for all critics of a run."""
+    states = _states(run, _sampled_turns(run, critic))
     for (episode, turn), row in zip(states, iter_rows(run.path("candidates.jsonl")), strict=True):
         if {**row, **_address(episode, turn)} != row:
             raise ColBenchError(f"{run.path('candidates.jsonl')} belongs to other trajectories; remove it to sample again.")
@@ -330,13 +346,13 @@ def _address(episode: Episode, turn: int) -> Row:
 
 
 def _work_through(
-    run: Run, turns: Iterator[Item], total: int, make_worker: WorkerFactory[list[Item], list[Row]], path: Path, stage: str
+    run: Run, turns: Iterator[Item], total: int, make_worker: WorkerFactory[list[Item], list[Row]], path: Path, *, desc: str
 ) -> None:
     """Append a row for each turn, in batches; batches that are already in the file are skipped."""
     done = whole_batches(path, STATES_PER_BATCH, total)
     left = islice(turns, done, None)
     batches = iter(lambda: list(islice(left, STATES_PER_BATCH)), [])
-    with progress_bar(total=total, initial=done, desc=stage, unit="turn") as bar:
+    with progress_bar(total=total, initial=done, desc=desc, unit="turn") as bar:
         for rows in ordered_map(make_worker, batches, run.config.run):
             append_rows(path, rows)
             bar.update(len(rows))

@@ -10,6 +10,8 @@ the initial policy (arXiv:1909.08593, section 2).
 16); V is 0 after the last token. They are normalized over the batch; the targets of V are the advantages before that plus the old values.
 4. Several optimizer steps on the clipped objective of a token's ratio and on the clipped error of V.
 
+With the setting `asymmetric` the head reads the hidden information too; see `turn_ppo`.
+
 It is compared with `turn_ppo`, which takes whole turns for actions; the name `ppo` is that of Stable-Baselines3's, over discrete actions.
 
 Differences from the released code (losses in `LLM_RL/algorithms/ppo`, defaults in the scripts of the tasks): An optimizer step is on the whole batch, not
@@ -26,11 +28,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sweetrl_agent.algorithms.grpo import standardized
-from sweetrl_agent.algorithms.turn_ppo import turn_gae
+from sweetrl_agent.algorithms.turn_ppo import gae_credit
+from sweetrl_agent.core.batch import ActionTokens, Batch, Credit, clipped_gain
 from sweetrl_agent.core.episode import Episode
-from sweetrl_agent.core.on_policy import ActionTokens, Credit, OnPolicyAlgorithm, OnPolicyConfig, clipped_gain
 from sweetrl_agent.core.settings import setting
+from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 
 
 def token_rewards(episode: Episode, reference: Sequence[float], beta: float) -> list[float]:
@@ -80,6 +82,9 @@ class TokenPPOConfig(OnPolicyConfig):
         "in the body that both train.",
     )
     beta: float = setting(0.001, "Weight of the KL penalty of every token's reward.")
+    asymmetric: bool = setting(
+        False, "The value head reads the hidden information, in a pass of its own; the policy does not. The paper's does not."
+    )
 
 
 class TokenPPO(OnPolicyAlgorithm):
@@ -89,30 +94,16 @@ class TokenPPO(OnPolicyAlgorithm):
     values_per_token = True
 
     @property
-    def uses_reference(self) -> bool:
-        """True if rewards have a KL penalty."""
-        return bool(self.config.beta > 0)
+    def requires(self) -> frozenset[str]:  # type: ignore[override]
+        """Hidden information, if the value head reads it."""
+        return frozenset({"hidden"} if self.is_asymmetric else ())
 
-    @property
-    def critic_learning_rate(self) -> float:
-        """Learning rate of the value head."""
-        return float(self.config.critic_learning_rate)
-
-    @property
-    def first_value(self) -> float:
-        """The setting of this name."""
-        return float(self.config.first_value)
-
-    def token_credit(
-        self, episodes: Sequence[Episode], values: Sequence[Sequence[float]], reference: Sequence[Sequence[float]]
-    ) -> Credit:
+    def credit(self, batch: Batch) -> Credit:
         """Advantages of tokens, normalized over all tokens of the batch, and targets of their values."""
         config = self.config
-        rewards = [token_rewards(*row, config.beta) for row in zip(episodes, reference or [[]] * len(episodes), strict=True)]
-        estimated = [turn_gae(*row, config.gamma, config.lam) for row in zip(rewards, values, strict=True)]  # a step is a token
-        returns = [[a + v for a, v in zip(*both, strict=True)] for both in zip(estimated, values, strict=True)]
-        normalized = iter(standardized([advantage for tokens in estimated for advantage in tokens]) if estimated else [])
-        return Credit([[next(normalized) for _ in tokens] for tokens in estimated], returns)
+        reference = batch.reference() if self.uses_reference else [[]] * len(batch.episodes)
+        rewards = [token_rewards(*row, config.beta) for row in zip(batch.episodes, reference, strict=True)]
+        return gae_credit(rewards, batch.values, config.gamma, config.lam)  # a step is a token
 
     def policy_loss(self, tokens: ActionTokens) -> Tensor:
         """PPO's clipped objective (arXiv:1707.06347, equation 7), negated, averaged over tokens."""

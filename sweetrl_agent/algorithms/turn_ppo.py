@@ -8,6 +8,10 @@ A state o_t is the dialogue up to the agent's turn t, an action a_t is that whol
 3. Several optimizer steps on min(rho A, clip(rho, 1 - eps, 1 + eps) A) - beta D_KL[pi || pi_ref], with one rho and one clip per turn, and on the
 squared error of V to its target, the advantage before normalization plus the old value.
 
+With the setting `asymmetric` the value is V(o_t, c) of the dialogue and the hidden information c: the head reads c before the dialogue, in a pass of its own. The
+policy never does. As V(o_t, c) depends on the whole dialogue o_t, it is a baseline that leaves the policy gradient unbiased (Baisero and Amato,
+arXiv:2105.11674). SWEET-RL has two ideas, credit from hidden information and preferences between turns instead of values; this is the first alone.
+
 Differences from the paper: The paper trains a separate critic model. Here the critic shares the policy's body, and only its head has its own
 learning rate.
 
@@ -25,9 +29,9 @@ import torch
 from torch import Tensor
 
 from sweetrl_agent.algorithms.grpo import standardized
-from sweetrl_agent.core.episode import Episode
-from sweetrl_agent.core.on_policy import ActionTokens, Credit, OnPolicyAlgorithm, OnPolicyConfig, clipped_gain
+from sweetrl_agent.core.batch import ActionTokens, Batch, Credit, clipped_gain
 from sweetrl_agent.core.settings import setting
+from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 
 
 def turn_gae(rewards: Sequence[float], values: Sequence[float], gamma: float, lam: float) -> list[float]:
@@ -49,6 +53,14 @@ def turn_gae(rewards: Sequence[float], values: Sequence[float], gamma: float, la
         following = value
         advantages.insert(0, advantage)
     return advantages
+
+
+def gae_credit(rewards: Sequence[Sequence[float]], values: Sequence[Sequence[float]], gamma: float, lam: float) -> Credit:
+    """Advantages of all steps of a batch by `turn_gae`, normalized over the batch, and targets of their values, which are not."""
+    estimated = [turn_gae(*row, gamma, lam) for row in zip(rewards, values, strict=True)]
+    returns = [[a + v for a, v in zip(*both, strict=True)] for both in zip(estimated, values, strict=True)]
+    normalized = iter(standardized([advantage for steps in estimated for advantage in steps]) if estimated else [])
+    return Credit([[next(normalized) for _ in steps] for steps in estimated], returns)
 
 
 @dataclass(frozen=True)
@@ -73,12 +85,9 @@ class TurnPPOConfig(OnPolicyConfig):
     beta: float = setting(
         0.0, "Weight of the KL divergence to the initial policy; 0.001 in the paper, according to a secondary source."
     )
-
-    def __post_init__(self) -> None:
-        """Refuse discounts above 1."""
-        for name in ("gamma", "lam"):
-            if getattr(self, name) > 1:
-                raise ValueError(f"`turn_ppo_{name}` must be at most 1, got {getattr(self, name)}.")
+    asymmetric: bool = setting(
+        False, "The value head reads the hidden information, in a pass of its own; the policy does not. The paper's does not."
+    )
 
 
 class TurnPPO(OnPolicyAlgorithm):
@@ -87,29 +96,20 @@ class TurnPPO(OnPolicyAlgorithm):
     name, title, Config = "turn_ppo", "Turn-PPO", TurnPPOConfig
 
     @property
-    def uses_reference(self) -> bool:
-        """True if the loss has a KL term."""
-        return bool(self.config.beta > 0)
+    def requires(self) -> frozenset[str]:  # type: ignore[override]
+        """Hidden information, if the value head reads it."""
+        return frozenset({"hidden"} if self.is_asymmetric else ())
 
-    @property
-    def critic_learning_rate(self) -> float:
-        """Learning rate of the value head."""
-        return float(self.config.critic_learning_rate)
-
-    @property
-    def first_value(self) -> float:
-        """The setting of this name."""
-        return float(self.config.first_value)
-
-    def credit(self, episodes: Sequence[Episode], values: Sequence[Sequence[float]]) -> Credit:
+    def credit(self, batch: Batch) -> Credit:
         """Advantages of turns, normalized over all turns of the batch, and targets of their values."""
-        estimated = [
-            turn_gae([turn.reward for turn in episode.turns], before, self.config.gamma, self.config.lam)
-            for episode, before in zip(episodes, values, strict=True)
-        ]
-        returns = [[a + v for a, v in zip(*both, strict=True)] for both in zip(estimated, values, strict=True)]
-        normalized = iter(standardized([advantage for turns in estimated for advantage in turns]) if estimated else [])
-        return Credit([[next(normalized) for _ in turns] for turns in estimated], returns)
+        rewards = [[turn.reward for turn in episode.turns] for episode in batch.episodes]
+        return gae_credit(rewards, batch.values, self.config.gamma, self.config.lam)
+
+    def turn_credit(self, batch: Batch, turns: Sequence[int]) -> list[float]:
+        """See `OnPolicyAlgorithm`: the advantage before it is normalized."""
+        rows = [[turn.reward for turn in episode.turns] for episode in batch.episodes]
+        estimated = [turn_gae(*row, self.config.gamma, self.config.lam) for row in zip(rows, batch.values, strict=True)]
+        return [of_episode[turn - 1] for of_episode, turn in zip(estimated, turns, strict=True)]
 
     def policy_loss(self, tokens: ActionTokens) -> Tensor:
         """PPO's clipped objective, negated, averaged over turns.

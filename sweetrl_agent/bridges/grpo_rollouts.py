@@ -4,8 +4,8 @@
     trainer = GRPOTrainer(model=..., args=GRPOConfig(...), train_dataset=rollouts.dataset(), rollout_func=rollouts, reward_funcs=rollouts.episode_reward)
 
 The trainer asks for one completion of every prompt. Here a completion is a whole dialogue: the tokens of the agent's messages as they were
-sampled, with the simulated human's messages between them, which `env_mask` takes out of the loss. All dialogues of a batch are played at
-the same time (`rollouts.play`). Any environment that `--env` takes will do, with or without a record.
+sampled, and the simulated human's messages between them, which `env_mask` excludes from the loss. All dialogues of a batch are played at
+the same time (`rollouts.play`). Any environment of `--env` works, with or without a record.
 
 A void episode has no reward (None): the trainer leaves it out of its group's mean and gives it no advantage.
 """
@@ -35,11 +35,11 @@ from sweetrl_agent.envs.registry import find_record
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
 from sweetrl_agent.policies.slots import can_use_slots
 from sweetrl_agent.policies.transformers import TransformersPolicy
-from sweetrl_agent.policies.utterances import Utterances
+from sweetrl_agent.policies.utterances import Speaker
 from sweetrl_agent.rollouts.play import play
 
-#: Sampling settings of `GRPOConfig` that the dialogues do not have, with the values that leave them out.
-NOT_TAKEN: Mapping[str, Any] = {"top_k": 0, "min_p": None, "repetition_penalty": 1.0, "generation_kwargs": None}
+#: Sampling settings of `GRPOConfig` that the dialogues do not support, with the values that switch them off.
+UNSUPPORTED: Mapping[str, Any] = {"top_k": 0, "min_p": None, "repetition_penalty": 1.0, "generation_kwargs": None}
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class GRPORollouts:
         self.episodes: list[Episode] = []
 
     def dataset(self) -> Any:
-        """The tasks as the trainer's dataset: the request as the prompt, whose message also names the task."""
+        """The tasks as the trainer's dataset. The prompt is the request, and its message names the task."""
         from datasets import Dataset
 
         return Dataset.from_list(
@@ -122,10 +122,10 @@ class GRPORollouts:
 
         Raises:
             ValueError: If a prompt is not one of `dataset`, or a sampling setting has no meaning here.
-            WorldDownError: If the simulated human or the sandbox failed in many episodes in a row.
+            ServiceDownError: If the simulated human or the sandbox failed in many episodes in a row.
         """
         chat = Chat(trainer.processing_class, self.reasoning)
-        _refuse(trainer, chat)
+        _check_trainer(trainer, chat)
         counts: Counter[str] = Counter()
         keys = []
         for prompt in prompts:
@@ -140,17 +140,17 @@ class GRPORollouts:
         return self._output(chat)
 
     def episode_reward(
-        self, prompts: Any, completions: Any, episode: Sequence[Mapping[str, Any]], **given: Any
+        self, prompts: Any, completions: Any, episode: Sequence[Mapping[str, Any]], **extra: Any
     ) -> list[float | None]:
         """The reward of every dialogue, None for a void one; also logs the means of the environment's metrics. Pass it in `reward_funcs`."""
-        valid = [one["metrics"] for one in episode if one["reward"] is not None]
+        valid = [outcome["metrics"] for outcome in episode if outcome["reward"] is not None]
         for name in ("success", "answered", "turns", self.record.metric):
             values = [float(metrics[name]) for metrics in valid if name in metrics]
-            if values and "log_metric" in given:
-                given["log_metric"](name, sum(values) / len(values))
-        if "log_metric" in given:
-            given["log_metric"]("void", 1 - len(valid) / len(episode))
-        return [one["reward"] for one in episode]
+            if values and "log_metric" in extra:
+                extra["log_metric"](name, sum(values) / len(values))
+        if "log_metric" in extra:
+            extra["log_metric"]("void", 1 - len(valid) / len(episode))
+        return [outcome["reward"] for outcome in episode]
 
     def close(self) -> None:
         """Close the environments: their sandbox and their simulated human."""
@@ -187,22 +187,22 @@ class GRPORollouts:
 def _tokens(episode: Episode, system_prompt: str, chat: Chat) -> dict[str, list[Any]]:
     """A dialogue as prompt and completion, which ends with the agent's last token.
 
-    Where the tokenizer makes other tokens of a turn's text than were sampled, the turns before were sampled in another context than those after. Then the
+    The tokenizer may make other tokens of a turn's text than the sampled ones. Later turns then have another context than the sampled tokens. The
     completion is the longest part of the dialogue that is one sequence, and the other turns are not trained on.
     """
     messages = [*system_message(system_prompt), *episode.messages]
     parts = chat.sequences(messages, [turn.token_ids for turn in episode.turns])
     longest = max(parts, key=lambda part: sum(turn > 0 for turn in part.turn_ids))
-    before = sum(part.num_turns for part in parts[: parts.index(longest)])
-    own = episode.turns[before : before + longest.num_turns]
+    first = sum(part.num_turns for part in parts[: parts.index(longest)])
+    turns = episode.turns[first : first + longest.num_turns]
     is_action = [turn > 0 for turn in longest.turn_ids]
     start = is_action.index(True)
-    log_probs = iter([value for turn in own for value in turn.log_probs])
+    log_probs = iter([value for turn in turns for value in turn.log_probs])
     return {
         "prompt_ids": longest.token_ids[:start],
         "completion_ids": longest.token_ids[start:],
-        "logprobs": [next(log_probs) if is_own else 0.0 for is_own in is_action[start:]],
-        "env_mask": [int(is_own) for is_own in is_action[start:]],
+        "logprobs": [next(log_probs) if is_sampled else 0.0 for is_sampled in is_action[start:]],
+        "env_mask": [int(is_sampled) for is_sampled in is_action[start:]],
     }
 
 
@@ -211,7 +211,7 @@ def _public_id(task: Any) -> str:
     return str(getattr(task, "public_id", task.id))
 
 
-def _refuse(trainer: Any, chat: Chat) -> None:
+def _check_trainer(trainer: Any, chat: Chat) -> None:
     """Refuse settings of the trainer that would silently do nothing, and a chat template with which a dialogue is not one sequence.
 
     Raises:
@@ -222,7 +222,7 @@ def _refuse(trainer: Any, chat: Chat) -> None:
             "`GRPOTrainer` takes a dialogue as one sequence, and this chat template renders earlier turns in another way than they were sampled; "
             "use `python -m sweetrl_agent.train --algorithm grpo`, which trains each turn in its own context."
         )
-    for name, without in NOT_TAKEN.items():
+    for name, without in UNSUPPORTED.items():
         if getattr(trainer.args, name, without) not in (without, None):
             raise ValueError(f"`{name}` is not a setting of the dialogues' sampling; leave it at {without!r}.")
     if trainer.args.use_vllm and trainer.accelerator.num_processes > 1:
@@ -234,34 +234,32 @@ def _refuse(trainer: Any, chat: Chat) -> None:
 @contextmanager
 def _policy(trainer: Any, system_prompt: str, batch_size: int, reasoning: str) -> Any:
     """The trainer's model as a policy that plays dialogues."""
-    args, tokenizer = trainer.args, trainer.processing_class
+    args = trainer.args
+    speaker = Speaker(
+        trainer.processing_class, args.max_completion_length, args.temperature, system_prompt, reasoning=reasoning
+    )
     if args.use_vllm:
-        yield VLLMPolicy(trainer.vllm_generation, tokenizer, system_prompt, reasoning)
+        yield VLLMPolicy(trainer.vllm_generation, speaker)
         return
     was_training = trainer.model.training
     with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model, torch.no_grad():
         kind = ContinuousTransformersPolicy if can_use_slots(model) else TransformersPolicy
-        yield kind(
-            model, tokenizer, max_new_tokens=args.max_completion_length, temperature=args.temperature, top_p=args.top_p,
-            batch_size=batch_size, system_prompt=system_prompt, reasoning=reasoning,
-        )  # fmt: skip
+        yield kind(model, speaker, args.top_p, batch_size)
         model.train(was_training)
 
 
 class VLLMPolicy(Policy):
     """The trainer's own vLLM, which holds its current weights. Its samples do not depend on our seeds."""
 
-    def __init__(self, generation: Any, tokenizer: Any, system_prompt: str, reasoning: str = AUTO) -> None:
-        """Wrap `GRPOTrainer.vllm_generation`; `reasoning` as in `GRPORollouts`."""
-        self._generation, self._chat, self._system_prompt = generation, Chat(tokenizer, reasoning), system_prompt
-        self._utterances = Utterances(tokenizer, reasoning, stop_texts=self._chat.stop_texts)
+    def __init__(self, generation: Any, speaker: Speaker) -> None:
+        """Wrap `GRPOTrainer.vllm_generation`, which has its own sampling settings."""
+        self._generation, self._speaker = generation, speaker
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """See `Policy`."""
-        leading = system_message(self._system_prompt)
-        prompts = [self._chat.prompt([*leading, *dialogue]) for dialogue in dialogues]
+        prompts = [self._speaker.prompt(dialogue) for dialogue in dialogues]
         _, completions, log_probs, _ = self._generation.generate(prompts=prompts, images=None, num_generations=1)
         return [
-            self._utterances.from_tokens(ids, [one[0] for one in values], prompt, self._chat.end_ids())
+            self._speaker.utterances.from_tokens(ids, [top[0] for top in values], prompt, self._speaker.chat.end_ids())
             for prompt, ids, values in zip(prompts, completions, log_probs, strict=True)
         ]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field, fields, make_dataclass
-from typing import Any
+from dataclasses import dataclass
 
+from sweetrl_agent.config.evaluation import Integer
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.config.task import TaskArguments
-from sweetrl_agent.core.settings import setting
+from sweetrl_agent.core.settings import Section, section, setting
 
 #: Settings that a run folder brings: of its environment, and of how its policy samples.
 TASK_SETTINGS = ("env", "env_kwargs", "env_record", "simulator", "sandbox", "max_turns", "on_error", "isolate_generators")
@@ -34,7 +34,7 @@ class EvaluateArguments:
     policies: list[str] = setting(
         (),
         "Policies: a run folder (its trained policy; FOLDER:initial or FOLDER:ALGORITHM for others), a model folder, a hub name, "
-        "openai:MODEL@http://HOST:PORT/v1 (a chat server), random, oracle, person, or 'my_package.module:NAME'; NAME=POLICY names one.",
+        "openai:MODEL@http://HOST:PORT/v1 (a chat server), random, random_actions, oracle, person, or 'my_package.module:NAME'; NAME=POLICY names one.",
     )
     tasks: list[str] = setting(
         (),
@@ -45,7 +45,7 @@ class EvaluateArguments:
     episodes: int = setting(
         1, "Episodes per task and seed (of the held-out tasks of a run folder: its `eval_episodes`).", least=1
     )
-    seeds: list[int] = setting(
+    seeds: list[Integer] = setting(
         (), "Seeds of the episodes; one number is that seed. Empty: the seed of the first run folder, or 0."
     )
     output: str = setting("runs/eval", "Folder of the evaluation; an unfinished one in it is resumed.")
@@ -56,20 +56,14 @@ class EvaluateArguments:
     max_retries: int = setting(5, "Retries of a request to a chat server.")
 
 
-def _chosen(part: type, names: tuple[str, ...]) -> list[tuple[str, Any, Any]]:
-    """Fields of a dataclass of settings, as `make_dataclass` takes them."""
-    own = {one.name: one for one in fields(part)}
-    return [(name, own[name].type, _copied(own[name])) for name in names]
-
-
-def _copied(one: Any) -> Any:
-    if one.default is not MISSING:
-        return field(default=one.default, metadata=one.metadata)
-    return field(default_factory=one.default_factory, metadata=one.metadata)
-
-
-SharedArguments: Any = make_dataclass(
-    "SharedArguments",
-    [*_chosen(TaskArguments, TASK_SETTINGS), *_chosen(ModelArguments, MODEL_SETTINGS), *_chosen(RunArguments, RUN_SETTINGS)],
-    namespace={"__doc__": "Environment, sampling and machine, as in `train`."},
+#: The settings that it shares with `train`.
+SHARED = Section(
+    "shared",
+    "Environment, sampling and machine, as in `train`.",
+    {
+        **section("task", TaskArguments, TASK_SETTINGS).settings,
+        **section("model", ModelArguments, MODEL_SETTINGS).settings,
+        **section("run", RunArguments, RUN_SETTINGS).settings,
+    },
 )
+SECTIONS = (section("evaluation", EvaluateArguments), SHARED)

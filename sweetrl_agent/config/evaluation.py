@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from sweetrl_agent.core.settings import setting
+from pydantic import Field
+
+from sweetrl_agent.core.settings import LARGEST, setting
+
+#: An item of a list of whole numbers.
+Integer = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
 
 
 @dataclass
@@ -28,10 +34,12 @@ class EvaluationArguments:
 
     eval_tasks: int = setting(300, "Maximum number of tasks per split; 0 for all. 1,000 in the paper.")
     eval_episodes: int = setting(1, "Episodes per task.", least=1)
-    eval_initial: bool = setting(True, "Also evaluate the initial policy.")
+    eval_initial: bool = setting(
+        True, "Also evaluate the initial policy; of an algorithm with discrete actions, random actions."
+    )
     eval_pretrained: str = setting(
         "",
-        "After SFT of a pretrained model: also evaluate it as it came, with this system prompt (see `system_prompt`); empty for not.",
+        "After SFT of a pretrained model: also evaluate the base model, with this system prompt (see `system_prompt`); empty for not.",
     )
     hint_turns: int = setting(
         80,
@@ -52,36 +60,36 @@ class CompareArguments:
     """Settings of a comparison."""
 
     algorithms: list[str] = setting(
-        ("zero_shot", "rft", "mtdpo", "sweet"),
-        "Algorithms as in `algorithm`; a critic, by name or 'my_package:MyCritic', is SWEET-RL with it. Differences are later minus earlier, "
-        "so list weaker ones first.",
+        ("initial", "rft", "mtdpo", "sweet"),
+        "Algorithms as in `algorithm`. Differences are later minus earlier, so list weaker ones first.",
     )
-    seeds: list[int] = setting(
+    seeds: list[Integer] = setting(
         (5,),
         "Runs of each algorithm. One number is how many, with seeds `seed`, `seed` + 1, ...; several numbers are the seeds.",
     )
     workers: int = setting(1, "Seeds that run in parallel, each with an equal share of the CPU cores.", least=1)
     critics: list[str] = setting(
         ("sweet", "untrained"),
-        "Critics for credit accuracy and best-of-N, as in `critic`; where nothing is hidden, such as 'no_hidden value_head'.",
+        "Critics for credit accuracy and best-of-N: names, 'my_package:MyCritic', or JSON as in `algorithm`; where nothing is hidden, such as 'no_hidden value_head'.",
     )
     credit_tasks: int = setting(
         40,
         "Tasks per split for credit accuracy, where the exact advantage is known (embedded tasks, maze, Wordle); 0 skips it.",
     )
-    best_of: list[int] = setting((), "Candidates per turn for best-of-N, such as 1 2 4 8 16 32; empty skips it.")
+    credit_algorithms: list[str] = setting(
+        (),
+        "On-policy algorithms whose rules for the credit of turns are measured on the same candidates, with the initial policy: names or "
+        "'my_package:MyAlgorithm', such as gigpo turn_ppo. Needs an environment with snapshots; empty skips it.",
+    )
+    best_of: list[Integer] = setting((), "Candidates per turn for best-of-N, such as 1 2 4 8 16 32; empty skips it.")
     best_of_tasks: int = setting(50, "Test tasks for best-of-N.", least=1)
-    scaling: list[int] = setting((), "Numbers of trajectories for data scaling, such as 450 900; empty skips it.")
+    scaling: list[Integer] = setting((), "Numbers of trajectories for data scaling, such as 450 900; empty skips it.")
     simulators: list[str] = setting(
         (), "Other simulated humans to evaluate with: names, 'my_package:MyHuman' or JSON as in `simulator`; empty skips it."
     )
     simulator_tasks: int = setting(100, "Test tasks for the evaluation with other simulators.", least=1)
     baseline: str = setting(
         "", "evaluation.jsonl of a recorded run (FILE, or FILE:AGENT) for win rates against it; empty skips them."
-    )
-    own_settings: str = setting(
-        "",
-        'JSON of settings by algorithm, such as {"no_hidden": {"critic_epochs": 4}}; only settings of critic and actor.',
     )
     dials: list[str] = setting(
         (),

@@ -1,4 +1,4 @@
-"""All settings of a run: one dataclass per part, in one flat namespace for the command line and for YAML files.
+"""All settings of a run: one dataclass per part, and the algorithms with theirs.
 
 Settings of an algorithm are declared with the algorithm (`core.algorithm`). Defaults suit the embedded tasks on two cores; the paper's are
 in `configs/paper_backend.yaml` of the package. Where a default differs from the paper, the help text gives the paper's value.
@@ -7,46 +7,59 @@ in `configs/paper_backend.yaml` of the package. Where a default differs from the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from importlib import import_module
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from colbench_gym.agents.prompts import ENV_OF_PROMPT
 from colbench_gym.reasoning import Reasoning
 from sandboxes.logs import LEVELS
-from sweetrl_agent.config import pipeline
-from sweetrl_agent.config.evaluation import CollectArguments, EvaluationArguments
+from sweetrl_agent.config.evaluation import CollectArguments, CompareArguments, EvaluationArguments
 from sweetrl_agent.config.model import TINY, ModelArguments, SFTArguments
 from sweetrl_agent.config.packaged import differences
-from sweetrl_agent.config.pipeline import STAGES
+from sweetrl_agent.config.pipeline import STAGES, first_stage
 from sweetrl_agent.config.run import RunArguments, check_report_to
 from sweetrl_agent.config.task import TaskArguments
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.settings import (
+    build,
     check_servers,
-    check_settings,
     is_file,
     refuse_secrets,
     require,
     require_file,
     require_folder,
+    section,
 )
 from sweetrl_agent.envs.registry import check_env, find_record
 
-
-def _registry() -> Any:
-    """The registry of algorithms, imported on use: its modules import this one."""
-    return import_module("sweetrl_agent.algorithms.registry")
-
-
-def first_stage(name: str) -> str:
-    """The first stage with files that a setting affects (`pipeline.first_stage`)."""
-    return pipeline.first_stage(name, _registry().setting_owners())
+#: Settings that affect no result: of the folder, the stage and the machine.
+_OF_MACHINE = (
+    "output", "stage", "redo", "dry_run", "gpu", "threads", "ray_workers", "ray_address", "server_urls", "max_void", "replay_void",
+    "require_reproducible", "report_to", "log_level",
+)  # fmt: skip
+#: Settings by part; each part is an attribute of `Config`.
+PARTS: Mapping[str, type] = {
+    "run": RunArguments, "task": TaskArguments, "model": ModelArguments, "sft": SFTArguments, "collect": CollectArguments,
+    "evaluation": EvaluationArguments,
+}  # fmt: skip
+#: The same with what they are, for `--help` and the documentation; and the settings of `compare` besides.
+SECTIONS = tuple(section(title, kind) for title, kind in PARTS.items())
+COMPARE = section("compare", CompareArguments)
 
 
 @dataclass
 class Config:
-    """All settings of a run."""
+    """All settings of a run; `algorithms.settings.make_config` makes it.
+
+    Attributes:
+        run: Folder, seed, stages and machine.
+        task: Environment and tasks.
+        model: The agent's model.
+        sft: SFT.
+        collect: Collection.
+        evaluation: Evaluation.
+        algorithms: The algorithms (`core.algorithm.Algorithm`) with their settings, by name: that of `train`, or those that are compared.
+    """
 
     run: RunArguments = field(default_factory=RunArguments)
     task: TaskArguments = field(default_factory=TaskArguments)
@@ -54,31 +67,20 @@ class Config:
     sft: SFTArguments = field(default_factory=SFTArguments)
     collect: CollectArguments = field(default_factory=CollectArguments)
     evaluation: EvaluationArguments = field(default_factory=EvaluationArguments)
-    algorithms: Any = field(default_factory=lambda: _registry().settings_class()())
-
-    @staticmethod
-    def parts() -> tuple[type, ...]:
-        """The dataclasses of settings, in the order of the fields; the last has the settings of all registered algorithms."""
-        return (
-            RunArguments, TaskArguments, ModelArguments, SFTArguments, CollectArguments, EvaluationArguments,
-            _registry().settings_class(),
-        )  # fmt: skip
+    algorithms: Mapping[str, Any] = field(kw_only=True)
 
     def __post_init__(self) -> None:
         """Refuse invalid settings before anything runs."""
-        for part in fields(self):
-            check_settings(getattr(self, part.name))
         for name, value in (
             ("simulator", self.task.simulator),
             ("sandbox", self.task.sandbox),
-            ("critic", self.algorithms.critic),
+            ("algorithm", self.run.algorithm),
             ("ray_address", self.run.ray_address),
         ):
             refuse_secrets(name, value)
         for url in self.model.server_urls:
             refuse_secrets("server_urls", url)
         Reasoning(self.model.reasoning)
-        require("engine", self.model.engine, ("transformers", "vllm", "server"))
         check_env(self.task.env, self.task.env_record)
         algorithm = self.algorithm
         algorithm.refuse_model(self.model)
@@ -99,7 +101,6 @@ class Config:
                 raise ValueError(f"`{name}` {prompt!r} is for {is_for}, got `env`={self.task.env!r}.")
         require("dtype", self.model.dtype, ("auto", "float32", "bfloat16"))
         require("initial_policy", self.sft.initial_policy, ("packaged", "sft"))
-        _registry().check_settings(self.algorithms)
         require_folder("model", self.model.model)
         if self.task.demonstrations:
             if not self.demonstrates_source:
@@ -111,8 +112,8 @@ class Config:
 
     @property
     def algorithm(self) -> Any:
-        """The algorithm (`core.algorithm.Algorithm`) that `train` trains with: SWEET-RL with the critic of the settings, or another."""
-        return _registry().find_algorithm(self.run.algorithm, self.algorithms.critic)
+        """The algorithm that `train` trains with."""
+        return next(iter(self.algorithms.values()))
 
     @property
     def record(self) -> EnvironmentRecord:
@@ -139,8 +140,9 @@ class Config:
 
     @property
     def has_pretrained(self) -> bool:
-        """Whether the pretrained model is evaluated as it came, beside the initial policy that SFT makes of it."""
-        return bool(self.evaluation.eval_pretrained) and self.has_sft and not self.is_tiny
+        """Whether the base model is evaluated, too; the initial policy is the model after SFT."""
+        is_trained = self.has_sft and not self.is_tiny and self.algorithm.has_model
+        return bool(self.evaluation.eval_pretrained) and is_trained
 
     @property
     def initial_policy(self) -> str:
@@ -148,37 +150,23 @@ class Config:
         is_packaged = self.sft.initial_policy == "packaged" and self.is_tiny and not differences(self)
         return "packaged" if is_packaged else "sft"
 
-    def _flat(self) -> dict[str, Any]:
-        return {name: value for part in asdict(self).values() for name, value in part.items()}
+    def first_stage(self, name: str) -> str:
+        """The first stage with files that a setting affects, by the setting's full name, such as "grpo.clip"."""
+        algorithm, dot, setting = name.partition(".")
+        return str(self.algorithms[algorithm].first_stage(setting)) if dot else first_stage(name)
 
     def with_settings(self, changed: Mapping[str, Any]) -> Config:
-        """A copy with some settings changed, by their flat names."""
-        parts = {
-            part.name: replace(own, **{name: value for name, value in changed.items() if hasattr(own, name)})
-            for part in fields(self)
-            for own in [getattr(self, part.name)]
-        }
-        return Config(**parts)
+        """A copy with some settings changed, by name; those of algorithms stay."""
+        parts: dict[str, Any] = {name: build(kind, {**vars(getattr(self, name)), **changed}) for name, kind in PARTS.items()}
+        return replace(self, **parts)
 
     def settings(self) -> dict[str, Any]:
-        """All settings that affect results, flat: without those of the folder, the stage and the machine."""
-        flat = self._flat()
+        """All settings that affect results: without those of the folder, the stage and the machine; those of algorithms by algorithm."""
+        flat = {name: value for part in PARTS for name, value in asdict(getattr(self, part)).items()}
         flat["initial_policy"] = self.initial_policy
-        for name in (
-            "output",
-            "stage",
-            "redo",
-            "dry_run",
-            "gpu",
-            "threads",
-            "ray_workers",
-            "ray_address",
-            "server_urls",
-            "max_void",
-            "replay_void",
-            "require_reproducible",
-            "report_to",
-            "log_level",
-        ):
-            del flat[name]
-        return flat
+        del flat["critic"]  # `algorithm` names it
+        of_algorithms = {name: asdict(algorithm.config) for name, algorithm in self.algorithms.items()}
+        return {
+            **{name: value for name, value in flat.items() if name not in _OF_MACHINE},
+            **{name: settings for name, settings in of_algorithms.items() if settings},
+        }

@@ -79,7 +79,7 @@ class SFTArguments:
 
     initial_policy: str = setting(
         "packaged",
-        "'packaged': the initial policy that comes with the package, where all settings of SFT and the seed are those it was made with, SFT elsewhere; "
+        "'packaged': the initial policy that comes with the package, if its seed and settings of SFT match, SFT otherwise; "
         "'sft': always SFT. `compare` always makes it, for every seed.",
     )
     sft_dialogues: int = setting(

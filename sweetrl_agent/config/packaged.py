@@ -1,7 +1,7 @@
 """The initial policy of the default settings, which comes with the package: the SFT stage has the same result for everyone.
 
 `train` uses it in place of SFT if all settings that shape SFT are those it was made with, and its files are intact. `compare` never does: intervals
-over seeds include the variance of SFT, so it makes an initial policy for every seed. `trainers.packaged_policy` makes the files; a test fails if they are stale.
+over seeds include the variance of SFT, so it makes an initial policy for every seed. `docs/tools/packaged_policy.py` makes the files; a test fails if they are stale.
 """
 
 from __future__ import annotations

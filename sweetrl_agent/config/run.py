@@ -19,13 +19,14 @@ class RunArguments:
     seed: int = setting(0, "Seed of everything.")
     algorithm: str = setting(
         "sweet",
-        "Algorithm: a name, 'my_package:MyAlgorithm' (an `Algorithm`), or JSON with such a \"name\" and settings of it, such as "
-        '\'{"name": "grpo", "clip": 0.1}\'.',
+        "Algorithm: a name, 'my_package:MyAlgorithm' (an `Algorithm`), or for SWEET-RL with a critic of your own 'my_package:MyCritic' (a `Critic`), "
+        'or JSON with such a "name" and the critic\'s arguments.',
     )
+    critic: str = setting("sweet", "The critic of SWEET-RL: the same as `--algorithm` with its name or class.")
     stage: str = setting("all", "The only stage to run. A stage reads the files of earlier stages.")
     redo: list[str] = setting(
         (),
-        "Stages to do again, with what follows from them and what has read the same changed files; their files are removed first.",
+        "Stages to repeat, with the stages that depend on them or read the same changed files. Their files are removed first.",
     )
     dry_run: bool = setting(
         False,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
 
 from sandboxes.named import spec_of
 from sweetrl_agent.core.settings import setting
@@ -20,7 +22,7 @@ class TaskArguments:
     )
     env_kwargs: str = setting("", "JSON of keyword arguments of the environment, such as '{\"level\": 3}'.")
     env_record: str = setting(
-        "", "'my_package:RECORD', an `EnvironmentRecord`: what the trainer knows about an environment that is not ours."
+        "", "'my_package:RECORD', an `EnvironmentRecord`: further information for the trainer about a user-defined environment."
     )
     demonstrations: str = setting(
         "",
@@ -52,16 +54,11 @@ class TaskArguments:
         0, "Maximum number of agent turns of a dialogue; 0 for the task's own limit, or the benchmark's 10 if it has none."
     )
     on_error: str = setting("raise", "For a malformed task row: 'raise' stops, 'skip' skips it.")
-    isolate_generators: str = setting(
+    isolate_generators: Annotated[str, BeforeValidator(lambda given: str(given).lower())] = setting(
         "auto",
         "Whether each dialogue has its own state of the global generators of Python, NumPy and torch, seeded by its task: 'true', 'false', or "
-        "'auto': in environments that are not ours and whose steps do not wait for other services. A human of your own has it with 'true'.",
+        "'auto': in user-defined environments, unless their steps wait for other services. Your own simulated human has it with 'true'.",
     )
-
-    def __post_init__(self) -> None:
-        """Take true and false of YAML and Python as well."""
-        if isinstance(self.isolate_generators, bool | str):
-            self.isolate_generators = str(self.isolate_generators).lower()
 
     def keyword_arguments(self) -> dict[str, Any]:
         """`env_kwargs`, parsed.
@@ -70,12 +67,12 @@ class TaskArguments:
             ValueError: If it is not a JSON object.
         """
         try:
-            found = json.loads(self.env_kwargs or "{}")
+            arguments = json.loads(self.env_kwargs or "{}")
         except (ValueError, RecursionError) as error:
             raise ValueError(f"`env_kwargs` must be valid JSON: {error}.") from None
-        if not isinstance(found, dict):
+        if not isinstance(arguments, dict):
             raise ValueError(f"`env_kwargs` must be a JSON object, got {self.env_kwargs[:200]!r}.")
-        return found
+        return arguments
 
     def simulator_spec(self) -> Any:
         """The simulator in the form that `colbench_gym.simulators.make` accepts."""

@@ -58,6 +58,9 @@ class DiscreteDialogue(gym.Env[Observation, np.int64]):
     ## Reward
     The reward of the wrapped environment.
 
+    ## Info
+    "messages": the dialogue so far, as chat messages.
+
     Args:
         dialogue: The wrapped dialogue.
         actions: The menu of actions.
@@ -69,17 +72,22 @@ class DiscreteDialogue(gym.Env[Observation, np.int64]):
         self.action_space = spaces.Discrete(actions.count)
         self.observation_space = spaces.Box(0.0, 1.0, (actions.observation_size,), np.float32)
 
+    @property
+    def messages(self) -> Messages:
+        """The dialogue so far, as the agent may see it."""
+        return self.dialogue.messages
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         """Start an episode."""
         super().reset(seed=seed)
         self.dialogue.reset(options={"task_id": self._task_ids[int(self.np_random.integers(len(self._task_ids)))]})
-        return self.actions.observe(self.dialogue.messages), {}
+        return self.actions.observe(self.dialogue.messages), {"messages": self.dialogue.messages}
 
     def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Say the utterance of an action. If the environment fails, the episode is truncated with reward 0."""
         said = self.actions.say(int(action), self.dialogue.messages)
         _, reward, terminated, truncated, _ = self.dialogue.step(said)
-        return self.actions.observe(self.dialogue.messages), reward, terminated, truncated, {}
+        return self.actions.observe(self.dialogue.messages), reward, terminated, truncated, {"messages": self.dialogue.messages}
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Actions that are valid now, shape (actions.count,)."""

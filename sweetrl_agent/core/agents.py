@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
 
 from colbench_gym.agents.agent import Agent
 from colbench_gym.errors import AgentError
@@ -32,42 +34,66 @@ class Oracle(AgentPolicy):
 
     def generate_informed(self, dialogues: Sequence[Messages], hidden: Sequence[str], seeds: Sequence[int]) -> list[Utterance]:
         """See `InformedPolicy.generate_informed`."""
-        return [_utterance(self.agent, *one) for one in zip(dialogues, seeds, hidden, strict=True)]
+        return [_utterance(self.agent, *given) for given in zip(dialogues, seeds, hidden, strict=True)]
 
 
-class ConcurrentAgentPolicy(AgentPolicy):
-    """An agent that waits for a server, as a `ContinuousPolicy`: each utterance is returned as soon as it is there.
+class ConcurrentPolicy(ABC):
+    """A `ContinuousPolicy` that waits for servers in several threads; each utterance is returned as soon as it is there.
 
     Args:
-        agent: The agent; `say` is called from several threads at once.
         concurrency: Maximum number of utterances in flight.
     """
 
-    def __init__(self, agent: Agent, concurrency: int) -> None:
-        super().__init__(agent)
+    def __init__(self, concurrency: int) -> None:
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="agent")
         self._asked: dict[Future[Utterance], Hashable] = {}
 
+    @abstractmethod
+    def request(self, dialogue: Messages, seed: int) -> Callable[[], Utterance]:
+        """A function that waits for the next utterance of a dialogue; it is called in another thread."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Fail the requests in flight."""
+
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """See `Policy.generate`."""
-        return list(self._threads.map(_utterance, [self.agent] * len(seeds), dialogues, seeds))
+        asked = [self._threads.submit(self.request(*given)) for given in zip(dialogues, seeds, strict=True)]
+        return [future.result() for future in asked]
 
     def add(self, name: Hashable, dialogue: Messages, seed: int) -> None:
         """See `ContinuousPolicy`."""
-        self._asked[self._threads.submit(_utterance, self.agent, dialogue, seed)] = name
+        self._asked[self._threads.submit(self.request(dialogue, seed))] = name
 
     def step(self) -> list[tuple[Hashable, Utterance]]:
         """See `ContinuousPolicy`; blocks until an utterance is there."""
         try:
             done, _ = wait(self._asked, return_when=FIRST_COMPLETED)
-            return [(self._asked.pop(one), one.result()) for one in list(self._asked) if one in done]
+            return [(self._asked.pop(future), future.result()) for future in list(self._asked) if future in done]
         except BaseException:  # requests in flight fail, so that the end of this process does not wait for them
             self._threads.shutdown(wait=False, cancel_futures=True)
-            self.agent.close()
+            self.close()
             raise
 
     def forget(self, name: Hashable) -> None:
-        """Does nothing: there is no cache."""
+        """Does nothing: servers manage their caches."""
+
+
+class ConcurrentAgentPolicy(ConcurrentPolicy):
+    """An agent that waits for a server; its `say` is called from several threads at once."""
+
+    def __init__(self, agent: Agent, concurrency: int) -> None:
+        """Wrap an agent; `concurrency` as in `ConcurrentPolicy`."""
+        super().__init__(concurrency)
+        self.agent = agent
+
+    def request(self, dialogue: Messages, seed: int) -> Callable[[], Utterance]:
+        """See `ConcurrentPolicy`."""
+        return partial(_utterance, self.agent, dialogue, seed)
+
+    def close(self) -> None:
+        """See `ConcurrentPolicy`."""
+        self.agent.close()
 
 
 def _utterance(agent: Agent, messages: Messages, seed: int, hidden: str = "") -> Utterance:

@@ -1,18 +1,21 @@
 """The interface of an algorithm: a class with its settings, the capabilities it requires of the environment, and its stages.
 
 `train --algorithm` and `compare --algorithms` accept registered names and "my_package.module:Class". A setting `rate` of an
-algorithm `mine` is `--mine_rate` on the command line and `mine_rate` in YAML files.
+algorithm `mine` is `--mine.rate` on the command line; in YAML files and in Python it stands in the mapping `mine`.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from sweetrl_agent.core.dialogues import AGENT
+from sweetrl_agent.core.policy import Policies, one_or_each
 
 if TYPE_CHECKING:
-    from sweetrl_agent.core.policy import Policy
     from sweetrl_agent.core.run import Run
     from sweetrl_agent.core.work import Lengths, Work
 
@@ -25,20 +28,32 @@ class NoSettings:
     """Settings of an algorithm that has none."""
 
 
+def load_policies(run: Run, folders: Mapping[str, str], response_prefix: str = "") -> Policies:
+    """Load the policies of agents from folders of a run, each folder once.
+
+    Args:
+        run: The run.
+        folders: Folder of each agent; "" for the initial policy.
+        response_prefix: Text that every message starts with.
+    """
+    loaded = {folder: run.load_policy(folder, response_prefix) for folder in dict.fromkeys(folders.values())}
+    return one_or_each({agent: loaded[folder] for agent, folder in folders.items()})
+
+
 class Algorithm:
-    """Trains an agent. After its stages, the trained policy is in the folder `policy` of the run folder.
+    """Trains one or several agents. After its stages, the trained policies are in the folders `policies` of the run folder.
 
     Attributes:
         name: Name of its stage, its folder and its settings: letters, digits and underscores.
         title: Its name in reports.
         Config: Dataclass of its settings, each made with `core.settings.setting`.
+        config: Its settings, an instance of `Config`.
         requires: Required capabilities of the environment, from `core.environment.CAPABILITY_NAMES`.
         shared: Stages before its own: `START`, or `COLLECTED` for trajectories and pairs.
         critic: The critic that its agent is trained with, from `critics.CRITICS`; "" for none.
-        prefix: Prefix of its settings on the command line; None for its name and "_".
         engines: Engines that can sample from its agent, from `ModelArguments.engine`.
         packages: Optional packages that it needs, as (module, argument of `sandboxes.extras.pip_install`).
-        is_discrete: Its agent chooses discrete dialogue actions and is not a language model.
+        is_discrete: Its agent chooses discrete dialogue actions and writes no text of its own.
     """
 
     name: str = ""
@@ -47,15 +62,43 @@ class Algorithm:
     requires: frozenset[str] = frozenset()
     shared: tuple[str, ...] = COLLECTED
     critic: str = ""
-    prefix: str | None = None
     engines: tuple[str, ...] = ("transformers", "vllm", "server")
     packages: tuple[tuple[str, str], ...] = ()
     is_discrete: bool = False
 
+    def __init__(self, config: Any = None) -> None:
+        """Store the settings; None for the defaults."""
+        self.config = self.Config() if config is None else config
+
+    def with_config(self, config: Any) -> Self:
+        """The algorithm with other settings."""
+        other = copy.copy(self)
+        other.config = config
+        return other
+
+    def first_stage(self, setting: str) -> str:
+        """The first stage with files that one of its settings affects; the setting may change until that stage has started."""
+        return self.name
+
     @property
-    def policy(self) -> str:
-        """Folder of its trained policy in the run folder; "" for the initial policy itself."""
-        return f"{self.name}/agent"
+    def policies(self) -> Mapping[str, str]:
+        """Folder of each agent's trained policy in the run folder, by the agent's name; agents with the same folder share it. {} for the initial policy."""
+        return {AGENT: f"{self.name}/agent"}
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders of `policies`, each once."""
+        return tuple(dict.fromkeys(self.policies.values()))
+
+    @property
+    def has_model(self) -> bool:
+        """Whether its agent uses the initial policy's model: of the agents with discrete actions, those that start from it."""
+        return not self.is_discrete or "sft" in self.shared
+
+    @property
+    def critics_needed(self) -> tuple[str, ...]:
+        """Critics that the same run must have trained before its evaluation."""
+        return ()
 
     @property
     def module(self) -> str:
@@ -68,25 +111,12 @@ class Algorithm:
         return {self.name: self.train}
 
     def train(self, run: Run) -> None:
-        """The stage of an algorithm that has only one: reads files of the run folder, writes `policy`.
+        """The stage of an algorithm that has only one: reads files of the run folder, writes `policies`.
 
         Args:
-            run: The run: folder, tasks, environments and settings; `settings(run)` gives the algorithm's own settings.
+            run: The run: folder, tasks and environments. The algorithm's settings are in `config`.
         """
         raise NotImplementedError
-
-    def settings(self, run: Run) -> Any:
-        """The algorithm's settings in a run."""
-        return self.settings_in(run.config.algorithms)
-
-    def settings_in(self, flat: Any) -> Any:
-        """The algorithm's settings, taken from the flat settings of all algorithms, where each name starts with its algorithm's prefix."""
-        return self.Config(**{one.name: getattr(flat, f"{self.setting_prefix}{one.name}") for one in fields(self.Config)})
-
-    @property
-    def setting_prefix(self) -> str:
-        """Prefix of the names of its settings."""
-        return f"{self.name}_" if self.prefix is None else self.prefix
 
     def refuse_model(self, model: Any) -> None:
         """Refuse settings of the model that it cannot train with, and an engine that cannot sample from its agent.
@@ -98,7 +128,7 @@ class Algorithm:
             ValueError: If there is one; names it and what is allowed.
         """
         if model.engine not in self.engines:
-            allowed = " or ".join(f"`--engine {one}`" for one in self.engines)
+            allowed = " or ".join(f"`--engine {engine}`" for engine in self.engines)
             raise ValueError(f"{self.name!r} takes {allowed}, got {model.engine!r}.")
 
     def plan(self, run: Run) -> list[str]:
@@ -122,10 +152,15 @@ class Algorithm:
         """Response prefix: text that every message of its agent starts with; "" for none."""
         return ""
 
-    def load(self, run: Run) -> Policy:
-        """Load its trained policy; the initial policy if training changed nothing."""
-        return run.load_policy("" if self.policy in run.unchanged else self.policy, self.response_prefix(run))
+    def load_initial(self, run: Run) -> Policies:
+        """Load the policy that its training starts from, which `train` evaluates beside the trained one."""
+        return load_policies(run, {AGENT: ""})
 
-    def loader(self, run: Run) -> Callable[[], Policy]:
-        """A function that loads its trained policy, for `evaluation.record`."""
+    def load(self, run: Run) -> Policies:
+        """Load its trained policy, or those of its agents by their names; the initial policy where training changed nothing."""
+        folders = {agent: "" if folder in run.unchanged else folder for agent, folder in self.policies.items()}
+        return load_policies(run, folders or {AGENT: ""}, self.response_prefix(run))
+
+    def loader(self, run: Run) -> Callable[[], Policies]:
+        """A function that loads its trained policies, for `evaluation.record`."""
         return partial(self.load, run)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from sweetrl_agent.core.episode import Episode
 
 Values = Mapping[str, float]
+#: Methods of a callback that can stop the training of a stage.
+STOPPING = ("on_step", "on_iteration", "on_log", "on_evaluate")
 _log = logging.getLogger(__name__)
 
 
@@ -73,7 +75,7 @@ class Callback:
 
 
 class Callbacks:
-    """The callbacks of a run; each method tells all of them.
+    """The callbacks of a run.
 
     Attributes:
         trainer_callbacks: `transformers.TrainerCallback` objects, for the stages that trainers of TRL or transformers train.
@@ -84,54 +86,31 @@ class Callbacks:
         self._begun: list[Callback] = []
         self.trainer_callbacks = tuple(trainer_callbacks)
 
-    def run_begin(self) -> None:
-        """See `Callback.on_run_begin`."""
-        for one in self._callbacks:
-            one.on_run_begin(self._run)
-            self._begun.append(one)
+    def tell(self, event: str, *values: Any) -> bool:
+        """Call a method of all callbacks, also after one has asked to stop.
 
-    def run_end(self, error: BaseException | None) -> None:
-        """See `Callback.on_run_end`; called for the callbacks whose `on_run_begin` has returned."""
-        for one in self._begun:
-            one.on_run_end(self._run, error)
+        Args:
+            event: Name of the method, such as "on_log". `on_run_end` is called for the callbacks whose `on_run_begin` has returned.
+            *values: Its arguments after `run`; of metrics and results, the numbers are passed on.
 
-    def stage_begin(self, stage: str) -> None:
-        """See `Callback.on_stage_begin`."""
-        for one in self._callbacks:
-            one.on_stage_begin(self._run, stage)
-
-    def stage_end(self, stage: str, values: Values) -> None:
-        """See `Callback.on_stage_end`."""
-        for one in self._callbacks:
-            one.on_stage_end(self._run, stage, values)
-
-    def step(self, stage: str, step: int, total: int) -> bool:
-        """See `Callback.on_step`; returns whether training continues, as the next methods do."""
-        return self._continue("on_step", stage, step, total)
-
-    def iteration(self, stage: str, step: int, episodes: Sequence[Episode]) -> bool:
-        """See `Callback.on_iteration`."""
-        return self._continue("on_iteration", stage, step, episodes)
-
-    def log(self, stage: str, step: int, values: Mapping[str, Any]) -> bool:
-        """See `Callback.on_log`; values that are not numbers are left out."""
-        return self._continue("on_log", stage, step, numbers(values))
-
-    def evaluate(self, stage: str, step: int, values: Mapping[str, Any]) -> bool:
-        """See `Callback.on_evaluate`; values that are not numbers are left out."""
-        return self._continue("on_evaluate", stage, step, numbers(values))
-
-    def _continue(self, method: str, stage: str, step: int, value: Any) -> bool:
-        """Call all callbacks, also after one has asked to stop."""
+        Returns:
+            Whether training continues.
+        """
+        if event in ("on_log", "on_evaluate"):
+            values = (*values[:-1], numbers(values[-1]))
         continues = True
-        for one in self._callbacks:
+        for callback in self._begun if event == "on_run_end" else self._callbacks:
             try:
-                wants_to_stop = getattr(one, method)(self._run, stage, step, value) is False
+                wants_to_stop = getattr(callback, event)(self._run, *values) is False
             except StopTraining:
+                if event not in STOPPING:
+                    raise
                 wants_to_stop = True
-            if wants_to_stop:
+            if event == "on_run_begin":
+                self._begun.append(callback)
+            if wants_to_stop and event in STOPPING:
                 continues = False
-                _log.info("%s: %s stops the training at step %d", stage, type(one).__name__, step)
+                _log.info("%s: %s stops the training at step %d", values[0], type(callback).__name__, values[1])
         return continues
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import copy
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
@@ -14,15 +15,30 @@ from colbench_gym.generators import PrivateGenerators
 
 #: Outcomes of an episode: terminated, truncated at its limit of turns, or void because the environment failed.
 ENDED, CUT, VOID = "ended", "cut", "void"
+#: The agent of an environment that has only one, and names none.
+AGENT = "agent"
 #: Failures of services that an environment depends on. Any other exception in a step is a bug of the environment and is raised.
 WORLD_ERRORS = (ConnectionError, TimeoutError, ColBenchError)
+
+
+def view_of(messages: Sequence[dict[str, str]], agent: str) -> list[dict[str, str]]:
+    """What one agent sees of a dialogue of several: what it said and what was said to it.
+
+    Args:
+        messages: The dialogue; messages of other agents than `AGENT`, and to them, have the agent's name as "agent".
+        agent: Name of the agent.
+    """
+    seen = [message for message in messages if message.get("agent", AGENT) == agent]
+    return [{"role": message["role"], "content": message["content"]} if "agent" in message else message for message in seen]
 
 
 class DialogueEnvs(Protocol):
     """Environments as `rollouts.play` steps them, asynchronously.
 
     Each of `envs` has `reset(seed=, options={"task_id": ...})`, `prepare()` and the attributes `messages`, `hidden_information` ("" for none),
-    `metrics` of the finished episode ("outcome", "success", "turns", "answered" and the record's metric) and `world_error`.
+    `metrics` of the finished episode ("outcome", "success", "turns", "answered" and the record's metric) and `world_error`. Those of environments with
+    several agents also have `agent`, who speaks next, and `all_messages`; `messages` are then what that agent sees. Those with the capability
+    *snapshot* also have `get_state()` and `set_state(state, reseed=None)`, those with *anchor* `state_key`.
     """
 
     num_envs: int
@@ -32,11 +48,8 @@ class DialogueEnvs(Protocol):
         """The environments."""
         ...
 
-    def submit(self, i: int, action: str) -> Future[tuple[Any, float, bool, bool, dict[str, Any]]]:
-        """Send one message of the agent to environment i: a future of what its `step` returns.
-
-        With a method `submit_cut` of the same signature, a message that was cut by the limit of tokens goes there.
-        """
+    def submit(self, i: int, action: str, is_cut: bool = False) -> Future[tuple[Any, float, bool, bool, dict[str, Any]]]:
+        """Send one message of the agent, cut by the limit of tokens or whole, to environment i: a future of what its `step` returns."""
         ...
 
     def close(self) -> Any:
@@ -48,8 +61,8 @@ class TextDialogue:
     """One environment, one episode at a time.
 
     Args:
-        env: Its observations and actions are texts. The keys "messages", "success" (or "is_success") and "metrics" of its infos are used if
-            present.
+        env: Its observations and actions are texts. The keys "messages", "success" (or "is_success"), "metrics" and "agent" (the name of the agent
+            that speaks next, to whom the observation is) of its infos are used if present.
         seeds: Seed of every task, by task id.
         metric: Name of the metric, higher is better: "return", or a key of the last info or of its "metrics".
         max_turns: Agent turns after which an episode is truncated; 0 leaves this to the environment.
@@ -57,6 +70,8 @@ class TextDialogue:
 
     Attributes:
         world_error: The error that made the last void episode void.
+        agent: Name of the agent that speaks next; `AGENT` if the environment names none.
+        all_messages: The dialogue so far, of all agents, as `Episode.messages`.
     """
 
     def __init__(
@@ -70,14 +85,14 @@ class TextDialogue:
         self.env, self.metric, self.max_turns, self._generators = env, metric, max_turns, generators
         self.world_error: Exception | None = None
         self._seeds = seeds
-        self._messages: list[dict[str, str]] = []
+        self.agent, self.all_messages = AGENT, list[dict[str, str]]()
         self._metrics: dict[str, Any] = {}
         self._return, self._turns = 0.0, 0
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """The dialogue so far: everything that the actor may see."""
-        return list(self._messages)
+        """The dialogue so far: everything that the agent that speaks next may see."""
+        return view_of(self.all_messages, self.agent)
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -98,6 +113,12 @@ class TextDialogue:
         """Privileged information now: critics may see it in training, the actor never does; "" if the environment has none."""
         return str(getattr(self.env.unwrapped, "hidden_information", ""))
 
+    @property
+    def state_key(self) -> Hashable:
+        """The key of its state, of an environment that has them (capability *anchor*)."""
+        key: Hashable = self.env.unwrapped.state_key  # type: ignore[attr-defined]
+        return key
+
     def prepare(self) -> None:
         """Does nothing: no part of it is slow to start."""
 
@@ -113,19 +134,61 @@ class TextDialogue:
             self._generators.seed("task", self._seeds[task_id])
         with self._isolated():
             observation, info = self.env.reset(seed=self._seeds[task_id])
-        self._messages, self._metrics, self._return, self._turns = [], {}, 0.0, 0
-        self._hear(observation, info)
+        self.agent, self.all_messages, self._metrics, self._return, self._turns = AGENT, [], {}, 0.0, 0
+        self._append_observation(observation, info)
         return str(observation)
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def get_state(self) -> dict[str, Any]:
+        """A snapshot of the episode, of an environment that has them."""
+        return {
+            "env": self.env.unwrapped.get_state(),  # type: ignore[attr-defined]
+            "dialogue": copy.deepcopy(
+                (self.agent, self.all_messages, self._metrics, self._return, self._turns, self._generators)
+            ),
+            "limits": [limit._elapsed_steps for limit in self._limits()],
+        }
+
+    def set_state(self, state: Mapping[str, Any], reseed: int | None = None) -> None:
+        """Return to a snapshot.
+
+        Args:
+            state: A value of `get_state`, of this dialogue or of another one of the same environment, which has been reset once.
+            reseed: None replays the future exactly; a seed keeps the past and samples a new future.
+        """
+        self.agent, self.all_messages, self._metrics, self._return, self._turns, self._generators = copy.deepcopy(
+            state["dialogue"]
+        )
+        if self._generators is not None and reseed is not None:
+            self._generators.seed("branch", reseed)
+        with self._isolated():
+            self.env.unwrapped.set_state(state["env"], reseed=reseed)  # type: ignore[attr-defined]
+        for limit, steps in zip(self._limits(), state["limits"], strict=True):
+            limit._elapsed_steps = steps
+
+    def redraw_hidden(self, seed: int) -> None:
+        """Draw anew what is hidden, of an environment that can: from its distribution given what the agent has seen (capability *redraw*)."""
+        with self._isolated():
+            self.env.unwrapped.redraw_hidden(seed)  # type: ignore[attr-defined]
+
+    def _limits(self) -> list[Any]:
+        """Gymnasium's wrappers that count steps."""
+        limits, env = [], self.env
+        while isinstance(env, gym.Wrapper):
+            limits += [env] if isinstance(env, gym.wrappers.TimeLimit) else []
+            env = env.env
+        return limits
+
+    def step(self, action: str, is_cut: bool = False) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Send one message of the agent; returns what `gymnasium.Env.step` returns.
 
         An error of `WORLD_ERRORS` makes the episode void: it is counted, but used for neither training nor means.
-        """
-        return self._step(self.env.step, action)
 
-    def _step(self, step: Callable[[str], Any], action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        self._messages.append({"role": "assistant", "content": action})
+        Args:
+            action: The message.
+            is_cut: Whether the limit of tokens cut it. It then goes to the environment's method `step_cut`, if it has one.
+        """
+        step = getattr(self.env.unwrapped, "step_cut", self.env.step) if is_cut else self.env.step
+        self.all_messages.append(self._named("assistant", action))
         self._turns += 1
         try:
             with self._isolated():
@@ -138,12 +201,8 @@ class TextDialogue:
         truncated = truncated or (0 < self.max_turns <= self._turns and not terminated)
         if terminated or truncated:
             self._metrics = self._measured(info, terminated)
-        self._hear(observation, info)
+        self._append_observation(observation, info)
         return str(observation), float(reward), terminated, truncated, info
-
-    def step_cut(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """As `step`, of a message that was cut by the limit of tokens: by the environment's method `step_cut` if it has one, else by its `step`."""
-        return self._step(getattr(self.env.unwrapped, "step_cut", self.env.step), action)
 
     def close(self) -> None:
         """Close the environment."""
@@ -152,22 +211,42 @@ class TextDialogue:
     def _isolated(self) -> AbstractContextManager[None]:
         return nullcontext() if self._generators is None else self._generators.in_use()
 
-    def _hear(self, observation: Any, info: Mapping[str, Any]) -> None:
+    def _append_observation(self, observation: Any, info: Mapping[str, Any]) -> None:
+        if not self._metrics or "agent" in info:
+            self.agent = self._next_agent(info)
         if "messages" in info:
-            self._messages = [{"role": str(said["role"]), "content": str(said["content"])} for said in info["messages"]]
+            others = [message for message in self.all_messages if message.get("agent", AGENT) != self.agent]
+            self.all_messages = [
+                *others,
+                *(self._named(str(message["role"]), str(message["content"])) for message in info["messages"]),
+            ]
         elif not self._metrics:  # the last observation is not part of the dialogue: the agent does not answer it
-            self._messages.append({"role": "user", "content": str(observation)})
+            self.all_messages.append(self._named("user", str(observation)))
+
+    def _named(self, role: str, text: str) -> dict[str, str]:
+        """A message of the agent, or to it."""
+        return {"role": role, "content": text, **({} if self.agent == AGENT else {"agent": self.agent})}
+
+    def _next_agent(self, info: Mapping[str, Any]) -> str:
+        agent = info.get("agent", AGENT)
+        has_others = any("agent" in message for message in self.all_messages)
+        if not isinstance(agent, str) or not agent or (has_others and "agent" not in info):
+            raise TypeError(
+                f'`info["agent"]` must name who speaks next, after `reset` and after every step, got {info.get("agent")!r}; an environment of a '
+                "single agent leaves it out everywhere."
+            )
+        return agent
 
     def _measured(self, info: Mapping[str, Any], terminated: bool) -> dict[str, Any]:
-        own = {**info, **(info["metrics"] if isinstance(info.get("metrics"), Mapping) else {})}
-        success = own.get("success", own.get("is_success", self._return > 0))
-        if self.metric != "return" and self.metric not in own:
-            raise KeyError(f"The last info of an episode must contain the metric {self.metric!r}, got {sorted(own)}.")
+        metrics = {**info, **(info["metrics"] if isinstance(info.get("metrics"), Mapping) else {})}
+        success = metrics.get("success", metrics.get("is_success", self._return > 0))
+        if self.metric != "return" and self.metric not in metrics:
+            raise KeyError(f"The last info of an episode must contain the metric {self.metric!r}, got {sorted(metrics)}.")
         return {
             "outcome": ENDED if terminated else CUT,
             "success": int(bool(success)),
             "return": self._return,
-            **({} if self.metric == "return" else {self.metric: float(own[self.metric])}),
+            **({} if self.metric == "return" else {self.metric: float(metrics[self.metric])}),
             "answered": int(terminated),
             "turns": self._turns,
         }
@@ -186,19 +265,12 @@ class TextDialogues:
         self.envs, self.num_envs = envs, len(envs)
         self._threads = ThreadPoolExecutor(len(envs), thread_name_prefix="environment") if waits else None
 
-    def submit(self, i: int, action: str) -> Future[tuple[Any, float, bool, bool, dict[str, Any]]]:
-        """Send one message of the agent in dialogue i: a future of what its `step` returns."""
-        return self._submit(self.envs[i].step, action)
-
-    def submit_cut(self, i: int, action: str) -> Future[tuple[Any, float, bool, bool, dict[str, Any]]]:
-        """As `submit`, of a message that was cut by the limit of tokens."""
-        return self._submit(self.envs[i].step_cut, action)
-
-    def _submit(self, step: Callable[[str], Any], action: str) -> Future[tuple[Any, float, bool, bool, dict[str, Any]]]:
+    def submit(self, i: int, action: str, is_cut: bool = False) -> Future[tuple[Any, float, bool, bool, dict[str, Any]]]:
+        """See `DialogueEnvs`."""
         if self._threads is not None:
-            return self._threads.submit(step, action)
+            return self._threads.submit(self.envs[i].step, action, is_cut)
         done: Future[tuple[Any, float, bool, bool, dict[str, Any]]] = Future()
-        done.set_result(step(action))
+        done.set_result(self.envs[i].step(action, is_cut))
         return done
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium as gym
 
@@ -35,13 +35,14 @@ Demonstrations = list[list[dict[str, str]]]
 #: Capability that an algorithm may require -> the environment's attribute that provides it.
 CAPABILITIES: Mapping[str, str] = {
     "hidden": "hidden_information", "snapshot": "get_state", "anchor": "state_key", "verifier": "score_answer", "pages": "page",
-    "discrete_actions": "discrete_actions",
+    "discrete_actions": "discrete_actions", "redraw": "redraw_hidden",
 }  # fmt: skip
 #: Their names in messages.
 CAPABILITY_NAMES: Mapping[str, str] = {
     "hidden": "hidden information (an attribute `hidden_information`)",
     "snapshot": "snapshots (methods `get_state` and `set_state`)",
     "anchor": "keys of its states (an attribute `state_key`)",
+    "redraw": "new draws of what is hidden (a method `redraw_hidden`)",
     "verifier": "a verifier (a method `score_answer`)",
     "pages": "pages (an attribute `page`)",
     "answer_prefix": "answers with a fixed prefix (`answer_prefix` of its record)",
@@ -53,53 +54,11 @@ CAPABILITY_NAMES: Mapping[str, str] = {
 PIECES = r"\n *|[0-9]+|[^\n0-9.?!]+[.?!]*|[.?!]+"
 _SEEDS = re.compile(r"seeds:([0-9]{1,9})-([0-9]{1,9})(?:\[([0-9]{0,9}):([0-9]{0,9})\])?")
 _MOST_SEEDS = 10_000_000
-#: Defaults of settings for environments that are not ours.
+#: Defaults of settings for user-defined environments.
 GENERIC_DEFAULTS: Mapping[str, Any] = {
     "tasks": "seeds:0-999", "test_tasks": "seeds:1000000-1000099", "unseen_tasks": "", "min_best": -1e9, "tiny_vocab_size": 600,
     "credit_tasks": 0,
 }  # fmt: skip
-
-
-class TaskSettings(Protocol):
-    """Settings of tasks, simulated human and sandbox; documented in `config.TaskArguments`."""
-
-    env: str
-    tasks: str
-    demonstrations: str
-    max_turns: int
-    on_error: str
-    sandbox: str
-    isolate_generators: str
-
-    def keyword_arguments(self) -> dict[str, Any]:
-        """Further keyword arguments of the environment."""
-        ...
-
-    def simulator_spec(self) -> Any:
-        """Specification of the simulated human."""
-        ...
-
-    def sandbox_spec(self) -> Any:
-        """Specification of the sandbox."""
-        ...
-
-
-class Settings(Protocol):
-    """All settings of a run (`config.Config`). A record reads the settings of tasks."""
-
-    @property
-    def task(self) -> TaskSettings:
-        """Settings of tasks."""
-        ...
-
-
-class Task(Protocol):
-    """A task: what an episode is about."""
-
-    @property
-    def id(self) -> str:
-        """Its id, the same in every run."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -156,12 +115,12 @@ class EnvironmentRecord(Explains):
 
     # ---- tasks ---------------------------------------------------------------------------------------------------------
 
-    def load_tasks(self, source: str, given: TaskSettings) -> tuple[Any, ...]:
+    def load_tasks(self, source: str, given: Any) -> tuple[Any, ...]:
         """Load the tasks of a source: "seeds:0-999" gives one task per seed, both ends included.
 
         Args:
             source: Name of the source, with or without a slice.
-            given: Settings of tasks.
+            given: Any of tasks.
 
         Raises:
             ValueError: If the source is unknown.
@@ -186,13 +145,13 @@ class EnvironmentRecord(Explains):
         """A task as it is stored with a collected episode; {} if its id identifies it completely."""
         return {}
 
-    def turn_limit(self, task: Any, given: TaskSettings) -> int | None:
+    def turn_limit(self, task: Any, given: Any) -> int | None:
         """Maximum number of agent turns of an episode on a task; None if unknown."""
         return given.max_turns or None
 
     # ---- episodes ------------------------------------------------------------------------------------------------------
 
-    def make(self, given: TaskSettings) -> gym.Env[Any, Any]:
+    def make(self, given: Any) -> gym.Env[Any, Any]:
         """The environment, by `gym.make` ("package.module:Name-v0" imports the module first).
 
         Raises:
@@ -211,7 +170,7 @@ class EnvironmentRecord(Explains):
                 )
         return env
 
-    def environments(self, config: Settings, tasks: Sequence[Any], num_envs: int, simulator: Any = None) -> DialogueEnvs:
+    def environments(self, config: Any, tasks: Sequence[Any], num_envs: int, simulator: Any = None) -> DialogueEnvs:
         """Environments on the given tasks, for `rollouts.play`.
 
         Args:
@@ -223,7 +182,7 @@ class EnvironmentRecord(Explains):
         waits = self.waits and not self.isolates(config.task)  # a process has one state of its generators, whatever the thread
         return TextDialogues([self._dialogue(config, tasks) for _ in range(num_envs)], waits)
 
-    def _dialogue(self, config: Settings, tasks: Sequence[Any]) -> TextDialogue:
+    def _dialogue(self, config: Any, tasks: Sequence[Any]) -> TextDialogue:
         given, seeds = config.task, {task.id: task.seed for task in tasks}
         if not self.isolates(given):
             return TextDialogue(self.make(given), seeds, self.metric, given.max_turns)
@@ -232,7 +191,7 @@ class EnvironmentRecord(Explains):
             env = self.make(given)
         return TextDialogue(env, seeds, self.metric, given.max_turns, generators)
 
-    def isolates(self, given: TaskSettings) -> bool:
+    def isolates(self, given: Any) -> bool:
         """Whether each dialogue has its own state of the global generators."""
         is_needed = self.uses_global_generators and not self.waits
         return given.isolate_generators == "true" or (given.isolate_generators == "auto" and is_needed)
@@ -274,7 +233,7 @@ class EnvironmentRecord(Explains):
         """Episodes of a behaviour policy with rewards and without tokens, for offline algorithms; arguments as `demonstrations`."""
         raise NotImplementedError
 
-    def has_behaviour(self, given: TaskSettings) -> bool:
+    def has_behaviour(self, given: Any) -> bool:
         """Whether there is behaviour data: of this record, or a file, whose rows are checked when they are read."""
         return type(self).behaviour_episodes is not EnvironmentRecord.behaviour_episodes or is_file(given.demonstrations)
 
@@ -282,50 +241,49 @@ class EnvironmentRecord(Explains):
         """As `demonstrations`, for SFT of a pretrained model, which needs fewer and other ones; by default the same."""
         return self.demonstrations(tasks, count, seed)
 
-    def has_demonstrations(self, given: TaskSettings) -> bool:
+    def has_demonstrations(self, given: Any) -> bool:
         """Whether there are demonstrations for the training tasks of the settings."""
         methods = ("demonstrations", "behaviour_episodes")
         return any(getattr(type(self), method) is not getattr(EnvironmentRecord, method) for method in methods)
 
-    def scripted_policy(self, name: str, config: Settings) -> Any:
+    def scripted_policy(self, name: str, config: Any) -> Any:
         """A scripted policy to compare with (a `core.policy.Policy`, or an `InformedPolicy`): "random" or "oracle"; None if it has none."""
         return None
 
-    def check_tiny(self, given: TaskSettings) -> None:
+    def check_tiny(self, given: Any) -> None:
         """Refuse the tiny model if the record has no demonstrations for its SFT.
 
         Raises:
             ValueError: If it has none for these tasks.
         """
         if not self.has_demonstrations(given):
+            self.make(given).close()  # an environment that does not exist is refused for that
             raise ValueError(
                 f"SFT of the tiny model needs demonstrations, and {given.env} has none: give a file by `--demonstrations FILE`, "
-                "or a pretrained chat model by `--model`."
+                "a record that has them by `--env_record`, or a pretrained chat model by `--model`."
             )
 
-    def capabilities(self, config: Settings) -> frozenset[str]:
+    def capabilities(self, config: Any) -> frozenset[str]:
         """The environment's capabilities, from `CAPABILITY_NAMES`."""
         with closing(self.make(config.task)) as env:
             bare = env.unwrapped
-            found = {
+            capabilities = {
                 name
                 for name, attribute in CAPABILITIES.items()
                 if hasattr(type(bare), attribute) or hasattr(bare, attribute)  # a property may have no value before `reset`
             }
         kept = {"answer_prefix": bool(self.answer_prefix), "behaviour": self.has_behaviour(config.task)}
-        return frozenset(found | {name for name, has_it in kept.items() if has_it})
+        return frozenset(capabilities | {name for name, has_it in kept.items() if has_it})
 
-    def actions(self, config: Settings) -> DialogueActions:
+    def actions(self, config: Any) -> DialogueActions:
         """The discrete dialogue actions of an environment that supports them."""
         with closing(self.make(config.task)) as env:
-            found: DialogueActions = env.unwrapped.discrete_actions  # type: ignore[attr-defined]
-            return found
+            actions: DialogueActions = env.unwrapped.discrete_actions  # type: ignore[attr-defined]
+            return actions
 
     @contextmanager
-    def action_environments(
-        self, config: Settings, tasks: Sequence[Any], num_envs: int
-    ) -> Iterator[Sequence[gym.Env[Any, Any]]]:
-        """Environments with discrete actions on the given tasks, for training; closed on exit.
+    def action_environments(self, config: Any, tasks: Sequence[Any], num_envs: int) -> Iterator[Sequence[gym.Env[Any, Any]]]:
+        """Environments with discrete actions on the given tasks, for training; closed on exit. Their infos have the "messages" of the dialogue so far.
 
         Args:
             config: All settings.
@@ -339,18 +297,27 @@ class EnvironmentRecord(Explains):
                 for _ in range(num_envs)
             ]
 
-    def check_actions(self, config: Settings) -> None:
+    def alternatives(self, hidden: str, tasks: Sequence[Any]) -> Sequence[str]:
+        """What the hidden information of a task could have been instead, each with one thing that is different; () if that is not known.
+
+        Args:
+            hidden: The hidden information of one of the tasks.
+            tasks: The tasks.
+        """
+        return ()
+
+    def check_actions(self, config: Any) -> None:
         """Refuse tasks that its discrete actions do not cover.
 
         Raises:
             ValueError: Names the tasks.
         """
 
-    def oracles(self, config: Settings) -> Collection[str]:
+    def oracles(self, config: Any) -> Collection[str]:
         """Names of the oracles (`open_oracle`) of these tasks; none by default."""
         return ()
 
-    def open_oracle(self, name: str, config: Settings, tasks: Sequence[Any]) -> AbstractContextManager[Critic]:
+    def open_oracle(self, name: str, config: Any, tasks: Sequence[Any]) -> AbstractContextManager[Critic]:
         """An oracle of `oracles`: a critic that computes the exact advantage.
 
         Args:
@@ -368,7 +335,7 @@ class EnvironmentRecord(Explains):
         """Address of a simulated human's model server (None for OpenAI's) and the environment variable with its key; None if it uses no server."""
         return None
 
-    def check(self, config: Settings) -> None:
+    def check(self, config: Any) -> None:
         """Refuse settings that no run can work with.
 
         Raises:
@@ -376,12 +343,12 @@ class EnvironmentRecord(Explains):
         """
         self.make(config.task).close()
 
-    def known_trial(self, config: Settings) -> Trial | None:
+    def known_trial(self, config: Any) -> Trial | None:
         """What is known without a trial episode before a run (`rollouts.trial`); None if one is to be played."""
         return Trial(untried="its steps wait for other services") if self.waits else None
 
-    def trial_agent(self, config: Settings) -> Act | None:
-        """Who speaks in the trial episode; None for the environment's `discrete_actions`, demonstrations, or pieces of what it says itself."""
+    def trial_agent(self, config: Any) -> Act | None:
+        """Who speaks in the trial episode; None for demonstrations, or pieces of what the environment says itself."""
         return None
 
     def check_sandbox(self, spec: Any) -> None:

@@ -6,12 +6,16 @@ tokens with their log-probabilities under the sampling distribution.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NotRequired
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent.core.dialogues import VOID
+from colbench_gym.seeds import episode_seed
+from sweetrl_agent.core.dialogues import AGENT, VOID, view_of
 
 #: Chat messages: each has "role" ("user" or "assistant"; the first may be "system") and "content".
 Messages = Sequence[dict[str, str]]
@@ -29,6 +33,10 @@ class EpisodeKey:
     task_id: str
     index: int = 0
 
+    def seed(self, seed: int, stage: str) -> int:
+        """Seed of the episode in a stage of a run with a seed."""
+        return episode_seed(seed, stage, self.task_id, self.index)
+
 
 @dataclass(frozen=True)
 class Turn:
@@ -43,6 +51,7 @@ class Turn:
         usage: Tokens that the model read and generated; None if they are not known.
         thought: What the model thought before, with its marks; "" if nothing. It is no part of the dialogue.
         finish_reason: `STOP`, `LENGTH`, or what else a server said.
+        agent: Name of the agent that took it.
     """
 
     text: str
@@ -52,6 +61,7 @@ class Turn:
     usage: tuple[int, int] | None = None
     thought: str = ""
     finish_reason: str = STOP
+    agent: str = AGENT
 
 
 @dataclass(frozen=True)
@@ -61,13 +71,16 @@ class Episode:
     Attributes:
         task_id: Id of the task.
         index: Index of the episode within its task.
-        messages: The dialogue as chat messages; the first is the request.
-        turns: The agent's turns as sampled, in order.
+        messages: The dialogue as chat messages; the first is the request. Where there are several agents, a message of another than `AGENT`, or to
+            it, has its name as "agent": `view` has what one of them sees.
+        turns: The turns of all agents as sampled, in order.
         metrics: "outcome", and unless the episode is void "success", "turns", "answered" and the environment's metric.
         reward: The return: the sum of the turns' rewards.
         hidden: What was hidden when each turn was taken: a text if it was the same for all turns, else a list; "" if the environment has none.
         error: Why the episode is void, for error messages. It may quote hidden information and is not written to rows.
         void_reason: The same in known words (`colbench_gym.errors.ColBenchError.reason`), for rows and screens; "" if the episode is not void.
+        states: Snapshots of the environment before each turn, where they were asked for; not written to rows.
+        keys: Keys of the environment's state before each turn (`state_key`), where they were asked for; hashable, not written to rows.
     """
 
     task_id: str
@@ -79,6 +92,8 @@ class Episode:
     hidden: Hidden = ""
     error: str = ""
     void_reason: str = ""
+    states: list[Any] = field(default_factory=list, repr=False, compare=False)
+    keys: list[Hashable] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def is_void(self) -> bool:
@@ -94,14 +109,50 @@ class Episode:
     def messages_with_thoughts(self) -> list[dict[str, str]]:
         """The dialogue with the "thought" of each message of the agent that has one, for training on it."""
         thoughts = iter([turn.thought for turn in self.turns])
-        own = [next(thoughts, "") if message["role"] == "assistant" else "" for message in self.messages]
+        thought_of = [next(thoughts, "") if message["role"] == "assistant" else "" for message in self.messages]
         return [
-            {**message, "thought": thought} if thought else message for message, thought in zip(self.messages, own, strict=True)
+            {**message, "thought": thought} if thought else message
+            for message, thought in zip(self.messages, thought_of, strict=True)
         ]
 
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Names of the agents that took turns, in the order of their first turns."""
+        return tuple(dict.fromkeys(turn.agent for turn in self.turns))
+
+    def places(self, agent: str) -> list[int]:
+        """Indices of an agent's turns in `turns`."""
+        return [place for place, turn in enumerate(self.turns) if turn.agent == agent]
+
+    def view(self, agent: str) -> Episode:
+        """The episode as one of its agents sees it: its messages, its turns and what was hidden at them; the whole episode if it is the only agent."""
+        if self.agents == (AGENT,) == (agent,):
+            return self
+        places = self.places(agent)
+        hidden = self.hidden if isinstance(self.hidden, str) or not places else shared_hidden([self.hidden[i] for i in places])
+        return replace(
+            self,
+            messages=view_of(self.messages, agent),
+            turns=[replace(self.turns[i], agent=AGENT) for i in places],
+            hidden=hidden,
+        )
+
     def prefix(self, turn: int) -> list[dict[str, str]]:
-        """The dialogue that the agent saw before its turn `turn`, counted from 1: o_t of the paper."""
-        return self.messages[: 2 * turn - 1]
+        """The dialogue that the agent saw before turn `turn`, counted from 1: o_t of the paper."""
+        agent = self.turns[turn - 1].agent if turn <= len(self.turns) else AGENT
+        return view_of(self.messages, agent)[: 2 * sum(earlier.agent == agent for earlier in self.turns[: turn - 1]) + 1]
+
+    def until(self, turn: int, last: Turn) -> Episode:
+        """The episode up to turn `turn`, counted from 1, with another last turn: a fresh action in the state before it."""
+        fresh = replace(last, agent=self.turns[turn - 1].agent)
+        named = {} if fresh.agent == AGENT else {"agent": fresh.agent}
+        before = [i for i, message in enumerate(self.messages) if message["role"] == "assistant"][turn - 1]
+        return replace(
+            self,
+            messages=[*self.messages[:before], {"role": "assistant", "content": last.text, **named}],
+            turns=[*self.turns[: turn - 1], fresh],
+            hidden=self.hidden if isinstance(self.hidden, str) else self.hidden[:turn],
+        )
 
     def hidden_at(self, turn: int) -> str:
         """What was hidden when the agent took its turn `turn`, counted from 1."""
@@ -113,15 +164,12 @@ class Episode:
         known = [turn.usage for turn in self.turns if turn.usage is not None]
         return (sum(u[0] for u in known), sum(u[1] for u in known)) if len(known) == len(self.turns) else None
 
-    def to_row(
-        self, task_row: dict[str, Any] | None = None, answer: str | None = None, with_usage: bool = False
-    ) -> dict[str, Any]:
+    def to_row(self, task_row: dict[str, Any] | None = None, answer: str | None = None) -> dict[str, Any]:
         """The episode as a JSON row.
 
         Args:
             task_row: The task as ColBench's row, for ColBench's tools.
             answer: The answer in the last turn; None for the whole text of that turn.
-            with_usage: Whether turns have the tokens that the model read.
         """
         return {
             "schema": SCHEMA,
@@ -139,9 +187,9 @@ class Episode:
                     "token_ids": t.token_ids,
                     "log_probs": [round(x, 6) for x in t.log_probs],
                     "reward": t.reward,
-                    **({"usage": t.usage} if with_usage else {}),
                     **({"thought": t.thought} if t.thought else {}),
                     **({"finish_reason": t.finish_reason} if t.finish_reason != STOP else {}),
+                    **({"agent": t.agent} if t.agent != AGENT else {}),
                 }
                 for t in self.turns
             ],
@@ -157,35 +205,47 @@ class Episode:
         if row.get("schema") != SCHEMA:
             raise ColBenchError(f"Expected a trajectory row of schema {SCHEMA}, got {row.get('schema')!r}; collect it again.")
         try:
-            found = cls(
-                _is(row["task_id"], str),
-                _is(row["episode"], int),
-                [{"role": _is(said["role"], str), "content": _is(said["content"], str)} for said in row["dialogue_history"]],
-                [_turn(_is(turn, dict)) for turn in _is(row["turns"], list)],
-                {**row["metrics"], "outcome": _is(row["metrics"]["outcome"], str)},
-                _is(row["reward"], int, float),
-                hidden=_hidden(row["hidden_information"], len(row["turns"])),
-            )
-        except (KeyError, TypeError) as error:
-            raise ColBenchError(
-                f"Expected a trajectory row of schema {SCHEMA}, got one with a field missing or of another type ({error}); collect it again."
-            ) from None
-        if len(found.messages) < len(found.turns):
+            valid: Any = _ROW.validate_python(row, strict=True)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            raise _broken(f"{'.'.join(map(str, problem['loc']))!r}: {problem['msg']}") from None
+        messages, turns, hidden = valid["dialogue_history"], valid["turns"], valid["hidden_information"]
+        if not isinstance(valid["metrics"].get("outcome"), str):
+            raise _broken("'metrics.outcome'")
+        if isinstance(hidden, list) and len(hidden) != len(turns):
+            raise _broken(f"{len(hidden)} texts of hidden information for {len(turns)} turns")
+        if len(messages) < len(turns):
             raise ColBenchError("Expected a trajectory row with a message for each turn, got fewer messages; collect it again.")
-        return found
+        return cls(
+            valid["task_id"],
+            valid["episode"],
+            messages,
+            [Turn(**turn) for turn in turns],
+            valid["metrics"],
+            valid["reward"],
+            hidden,
+        )
 
 
-def _turn(row: dict[str, Any]) -> Turn:
-    usage = row.get("usage")
-    return Turn(
-        _is(row["text"], str),
-        _all(row["token_ids"], int),
-        _all(row["log_probs"], int, float),
-        _is(row["reward"], int, float),
-        None if usage is None else tuple(_all(usage, int)),
-        _is(row.get("thought", ""), str),
-        _is(row.get("finish_reason", STOP), str),
-    )
+@dataclass(frozen=True, kw_only=True)
+class BranchKey(EpisodeKey):
+    """Identifies a fresh continuation of an episode: environment and policy have other random numbers than in the episode and in other continuations.
+
+    Attributes:
+        episode: The episode, with the `states` that it went through.
+        turn: The first turn that is played anew, counted from 1.
+        number: Number of the continuation.
+        redraws: Whether what is hidden is drawn anew, from what agrees with the dialogue before that turn (capability *redraw*).
+    """
+
+    turn: int
+    number: int
+    redraws: bool = False
+    episode: Episode = field(compare=False, repr=False)
+
+    def seed(self, seed: int, stage: str) -> int:
+        """See `EpisodeKey`."""
+        return episode_seed(seed, stage, self.task_id, self.index, self.turn, self.number)
 
 
 def shared_hidden(by_turn: Sequence[str]) -> Hidden:
@@ -193,31 +253,36 @@ def shared_hidden(by_turn: Sequence[str]) -> Hidden:
     return by_turn[0] if len({*by_turn}) == 1 else list(by_turn)
 
 
-def _hidden(value: Any, num_turns: int) -> Hidden:
-    if not isinstance(value, list):
-        return str(_is(value, str))
-    if len(_all(value, str)) != num_turns:
-        raise TypeError(f"{len(value)} texts of hidden information for {num_turns} turns")
-    return value
+class _MessageRow(TypedDict):
+    role: str
+    content: str
+    agent: NotRequired[str]
 
 
-def _is(value: Any, *types: type) -> Any:
-    """Return the value if its type is exactly one of these.
+class _TurnRow(TypedDict):
+    text: str
+    token_ids: list[int]
+    log_probs: list[int | float]
+    reward: int | float
+    thought: NotRequired[str]
+    finish_reason: NotRequired[str]
+    agent: NotRequired[str]
 
-    Raises:
-        TypeError: If it is not.
-    """
-    if type(value) not in types:
-        raise TypeError(f"{type(value).__name__} for {types[-1].__name__}")
-    return value
+
+class _Row(TypedDict):
+    task_id: str
+    episode: int
+    dialogue_history: list[_MessageRow]
+    turns: list[_TurnRow]
+    metrics: dict[str, Any]
+    reward: int | float
+    hidden_information: str | list[str]
 
 
-def _all(values: Any, *types: type) -> Any:
-    """Return the list if the type of every item is exactly one of these. Checks the set of types at once, since lists of tokens are long.
+_ROW = TypeAdapter(_Row)
 
-    Raises:
-        TypeError: If an item has another type, or the value is not a list.
-    """
-    if strange := {*map(type, _is(values, list))} - {*types}:
-        raise TypeError(f"{strange.pop().__name__} for {types[-1].__name__} in a list")
-    return values
+
+def _broken(problem: str) -> ColBenchError:
+    return ColBenchError(
+        f"Expected a trajectory row of schema {SCHEMA}, got one with a field missing or of another type ({problem}); collect it again."
+    )

@@ -1,29 +1,14 @@
-"""Leading messages: an agent's instructions, and a critic's hidden information. What of a dialogue an agent reads."""
+"""The leading message with an agent's instructions, and the part of a dialogue that an agent reads."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-#: Hidden information in front of a critic's dialogue. The wording is ours; the paper conditions on the reference, arXiv:2503.15478 eq. 3.
-HINT = "The {what} that the person has in mind, which the agent cannot see:\n{hidden}"
 
 
 def system_message(*parts: str) -> list[dict[str, str]]:
     """A leading system message of the parts that are not empty, an empty line between them; no message if all are empty."""
     content = "\n\n".join(part for part in parts if part)
     return [{"role": "system", "content": content}] if content else []
-
-
-def hint_message(hidden: str, instructions: str = "", noun: str = "answer") -> list[dict[str, str]]:
-    """The leading message of a critic: the agent's instructions, then the hidden information; either may be empty.
-
-    Args:
-        hidden: The hidden information.
-        instructions: The agent's system prompt.
-        noun: What it is, `EnvironmentRecord.hidden_noun`.
-    """
-    hint = HINT.format(what=noun, hidden=hidden) if hidden else ""
-    return system_message(instructions, hint)
 
 
 def as_read(messages: Sequence[dict[str, str]], history: int) -> list[dict[str, str]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from colbench_gym.errors import AgentError
 from sweetrl_agent.core.episode import STOP, Messages
@@ -22,6 +22,7 @@ class Utterance:
         error: Why there is no utterance; the episode is then void. None if there is one.
         thought: What the model thought, with its marks; "" if nothing.
         finish_reason: Why it ended: `STOP`, `LENGTH` if the limit of tokens cut it, or what else a server says.
+        simulated_turns: Turns that a search took in the simulator before it.
     """
 
     text: str
@@ -31,6 +32,7 @@ class Utterance:
     error: AgentError | None = None
     thought: str = ""
     finish_reason: str = STOP
+    simulated_turns: int = 0
 
 
 class Policy(Protocol):
@@ -46,6 +48,16 @@ class Policy(Protocol):
         ...
 
 
+#: One policy for all agents, or one for each, by the agent's name.
+Policies = Policy | Mapping[str, Policy]
+
+
+def one_or_each(policies: Mapping[str, Policy]) -> Policies:
+    """The policy that speaks for all agents, if it is the same object for all; else the policy of each, by its name."""
+    first, *others = policies.values()
+    return policies if any(other is not first for other in others) else first
+
+
 @runtime_checkable
 class InformedPolicy(Protocol):
     """An oracle: it sees the hidden information. Its score is an upper bound; it takes no part in training or comparison.
@@ -59,6 +71,20 @@ class InformedPolicy(Protocol):
         Args:
             dialogues: Chat messages; the last is the user's.
             hidden: What is hidden in each episode at this turn; "" if the environment has none.
+            seeds: One per dialogue.
+        """
+        ...
+
+
+@runtime_checkable
+class SearchingPolicy(Policy, Protocol):
+    """A policy that searches in the environments of its dialogues before it speaks: what it says has had simulator access."""
+
+    def generate_in(self, envs: Sequence[Any], seeds: Sequence[int]) -> list[Utterance]:
+        """The next utterance of every dialogue.
+
+        Args:
+            envs: Sub-environments with snapshots, each in an episode that is not over; their states are the same afterwards.
             seeds: One per dialogue.
         """
         ...
@@ -99,7 +125,7 @@ class ContinuousPolicy(Policy, Protocol):
         ...
 
 
-class InRounds:
+class BatchAdapter:
     """Any policy as a `ContinuousPolicy`: one step generates all requested utterances."""
 
     def __init__(self, policy: Policy) -> None:
@@ -114,8 +140,8 @@ class InRounds:
     def step(self) -> list[tuple[Hashable, Utterance]]:
         """See `ContinuousPolicy`."""
         asked, self._asked = self._asked, {}
-        said = self.policy.generate([dialogue for dialogue, _ in asked.values()], [seed for _, seed in asked.values()])
-        return list(zip(asked, said, strict=True))
+        utterances = self.policy.generate([dialogue for dialogue, _ in asked.values()], [seed for _, seed in asked.values()])
+        return list(zip(asked, utterances, strict=True))
 
     def forget(self, name: Hashable) -> None:
         """Does nothing: there is no cache."""
@@ -131,10 +157,10 @@ def sample_each(policy: Policy, dialogues: Sequence[Messages], seeds: Sequence[S
     Raises:
         AgentError: If one of them has an error.
     """
-    wanted = [(dialogue, seed) for dialogue, own in zip(dialogues, seeds, strict=True) for seed in own]
+    wanted = [(dialogue, seed) for dialogue, of_dialogue in zip(dialogues, seeds, strict=True) for seed in of_dialogue]
     utterances = policy.generate([dialogue for dialogue, _ in wanted], [seed for _, seed in wanted])
     for utterance in utterances:
         if utterance.error:
             raise utterance.error
-    said = iter(utterances)
-    return [[next(said) for _ in own] for own in seeds]
+    sampled = iter(utterances)
+    return [[next(sampled) for _ in of_dialogue] for of_dialogue in seeds]

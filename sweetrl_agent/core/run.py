@@ -1,4 +1,4 @@
-"""What a run is to an algorithm: its settings, tasks, environments, and the files of its folder. `data.run.Run` is one."""
+"""What a run is to an algorithm: its settings, tasks, environments, and the files of its folder. `trainers.run.Run` is one."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ class Run(Protocol):
     """A run in its folder.
 
     Attributes:
-        config: All settings (`config.job.Config`); those of algorithms are in `config.algorithms`.
+        config: All settings (`config.job.Config`).
+        folder: Its folder.
         seed: Seed of the run.
         record: What is known of the environment.
         train: All training tasks.
         held_out: Tasks to measure on, by split.
-        callbacks: What stages report to: `callbacks.log(stage, step, values)` and the like.
+        callbacks: What stages report to: `callbacks.tell("on_log", stage, step, values)` and the like.
     """
 
     config: Any
+    folder: Path
     seed: int
     record: EnvironmentRecord
     train: tuple[Any, ...]
@@ -67,6 +69,6 @@ class Run(Protocol):
         """Put a stage's metrics into `metrics.jsonl`, in place of earlier ones of the stage."""
         ...
 
-    def beside_browsers(self) -> AbstractContextManager[None]:
+    def reserve_browser_cores(self) -> AbstractContextManager[None]:
         """While pages are rendered, the model leaves the browsers their cores."""
         ...

@@ -1,16 +1,17 @@
 """Settings: dataclass fields with a help text and bounds, and checks of single settings.
 
-Bounds are declared with the field; the check of a dataclass reads them from there. Every check raises ValueError.
+Types and bounds are declared with the field; pydantic checks them where a dataclass is made from values. Every check raises ValueError.
 """
 
 from __future__ import annotations
 
-import math
+import dataclasses
 import re
-from collections.abc import Sequence
-from dataclasses import field, fields
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from colbench_gym.errors import TaskError
@@ -31,78 +32,121 @@ _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 LARGEST = 2**31 - 1
 
 
-class Help(str):
-    """A help text that carries the bounds of its setting. Other keys in a field's metadata would be passed to argparse by TRL's parser.
-
-    Attributes:
-        least: Lower bound, inclusive; None for none.
-        above: Lower bound, exclusive; None for none.
-        most: Upper bound, inclusive; None for none.
-    """
-
-    least: float | None = None
-    above: float | None = None
-    most: float | None = None
+Kind = TypeVar("Kind")
+#: A declared setting: a field of a dataclass, made by `setting`.
+Setting = dataclasses.Field[Any]
 
 
 def setting(default: Any, text: str, least: float | None = 0, above: float | None = None, most: float | None = None) -> Any:
     """Declare a field of a dataclass of settings; a default list is copied for every instance.
 
+    Type and bounds are checked by pydantic, which takes a field's metadata for the arguments of its `Field`.
+
     Args:
-        default: Its default, which also determines its type.
+        default: Its default.
         text: Its help text, with the paper's value if that differs.
         least: Lower bound of a number, inclusive; 0 often means "all" or "automatic". None for none.
         above: Lower bound of a number, exclusive.
         most: Upper bound of a number, inclusive.
     """
-    described = Help(text)
-    described.least, described.above, described.most = least, above, most
-    metadata = {"help": described}
+    metadata: dict[str, Any] = {"description": text}
     if isinstance(default, list | tuple):
         return field(default_factory=lambda: list(default), metadata=metadata)
+    if isinstance(default, int | float) and not isinstance(default, bool):
+        is_whole = isinstance(default, int)
+        metadata |= {"gt": above} if above is not None else {"ge": -LARGEST if least is None and is_whole else least}
+        metadata |= {"le": LARGEST if most is None and is_whole else most, "allow_inf_nan": None if is_whole else False}
+        metadata = {name: value for name, value in metadata.items() if value is not None}
     return field(default=default, metadata=metadata)
 
 
-def check_settings(part: Any) -> None:
-    """Refuse settings with another type than their default's, which a YAML file may contain, and numbers out of bounds.
+@dataclass(frozen=True)
+class Section:
+    """Settings of a part, a command or an algorithm.
+
+    Attributes:
+        title: Its title.
+        text: What it is.
+        settings: The declared settings, by full name.
+    """
+
+    title: str
+    text: str
+    settings: Mapping[str, Setting]
+
+
+def section(title: str, kind: type, names: Collection[str] = ()) -> Section:
+    """The settings of a dataclass, described by the first line of its docstring.
 
     Args:
-        part: A dataclass of settings, each with a default.
+        title: Title of the section.
+        kind: The dataclass.
+        names: Those of its settings that are taken; () for all.
+    """
+    declared = {field.name: field for field in dataclasses.fields(kind) if not names or field.name in names}
+    return Section(title, str(kind.__doc__).strip().splitlines()[0], declared)
+
+
+def default_of(declared: Setting) -> Any:
+    """The default of a setting."""
+    return declared.default if declared.default_factory is dataclasses.MISSING else declared.default_factory()
+
+
+def build(kind: type[Kind], values: Mapping[str, Any], full_name: Callable[[str], str] = str) -> Kind:
+    """Make a dataclass of settings from values, of which texts are converted to the type of their setting.
+
+    Args:
+        kind: The dataclass.
+        values: Values by name; settings without one have their defaults, and values of other names are left out.
+        full_name: Maps the name of a field to that of its setting, such as "grpo.clip", for errors.
 
     Raises:
-        ValueError: Names the setting and its bound or type.
+        ValueError: Names the setting and its type or bound.
     """
-    empty = type(part)()
-    for one in fields(part):
-        value, kind = getattr(part, one.name), type(getattr(empty, one.name))
-        values = value if isinstance(value, list) else [value]
-        kinds = ((int,) if str(one.type) == "list[int]" else (str,)) if kind is list else (kind,)
-        allowed = (float, int) if kinds == (float,) else kinds
-        if isinstance(value, list) != (kind is list) or not all(type(item) in allowed for item in values):
-            raise ValueError(
-                f"`{one.name}` must be of type {'list of ' if kind is list else ''}{kinds[0].__name__}, got {value!r}."
-            )
-        for item in values:
-            if isinstance(item, float) and not math.isfinite(item):
-                raise ValueError(f"`{one.name}` must be a finite number, got {item}.")
-            if isinstance(item, int) and abs(item) > LARGEST:
-                raise ValueError(f"`{one.name}` must be at most {LARGEST}, got {item}.")
+    declared = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    values = {name: value for name, value in values.items() if name in declared}
+    for name, value in values.items():
+        for item in value if isinstance(value, list) else [value]:
             if isinstance(item, str) and encodable(item) != item:
-                raise ValueError(f"`{one.name}` must be text in UTF-8, got {ascii(item)[:200]}.")
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            _check_bounds(one.name, value, one.metadata["help"])
+                raise ValueError(f"`{full_name(name)}` must be text in UTF-8, got {ascii(item)[:200]}.")
+            if isinstance(item, bool) and type_of(declared[name]) in (int, float):  # which pydantic takes for 0 and 1
+                raise ValueError(f"`{full_name(name)}` must be a number, got {item}.")
+    from pydantic import ValidationError  # here: without extras, commands say in one sentence that it is lacking
+
+    untyped: Any = kind
+    try:
+        made: Kind = _adapter(untyped).validate_python(values)
+        return made
+    except ValidationError as errors:
+        error = errors.errors(include_url=False)[0]
+    if cause := error.get("ctx", {}).get("error"):  # of the dataclass's own check
+        raise ValueError(_NAME.sub(lambda match: f"`{full_name(match[1]) if match[1] in declared else match[1]}`", str(cause)))
+    # pydantic's sentence, such as "must be a valid integer, unable to parse string as an integer"
+    expected, value = error["msg"].replace("Input should be", "must be"), error["input"]
+    for words, short in _SHORTER.items():
+        expected = expected.replace(words, short)
+    is_long = isinstance(value, int) and abs(value) > LARGEST  # Python refuses to write out very long ones
+    shown = "" if is_long else value if "ctx" in error else ascii(value) if isinstance(value, str) else repr(value)
+    got = "" if is_long else f", got {str(shown)[:200]}"
+    raise ValueError(f"`{full_name(str(error['loc'][0]))}` {expected}{got}.")
 
 
-def _check_bounds(name: str, value: float, given: Help) -> None:
-    bound = ""
-    if given.above is not None and value <= given.above:
-        bound = f"above {given.above}"
-    elif given.least is not None and value < given.least:
-        bound = f"at least {given.least}"
-    elif given.most is not None and value > given.most:
-        bound = f"at most {given.most}"
-    if bound:
-        raise ValueError(f"`{name}` must be {bound}, got {value}.")
+_NAME = re.compile(r"`(\w+)`")
+#: pydantic's words for bounds -> ours.
+_SHORTER = {"greater than or equal to": "at least", "less than or equal to": "at most", "greater than": "above"}
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def type_of(declared: Setting) -> type:
+    """Type of a setting, of a list that of its items: bool, int, float or str."""
+    default = default_of(declared)
+    return (int if "int" in str(declared.type).lower() else str) if isinstance(default, list) else type(default)
 
 
 def require(name: str, value: str, allowed: tuple[str, ...]) -> None:

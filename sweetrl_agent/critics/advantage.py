@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from sweetrl_agent.core.episode import Messages
-from sweetrl_agent.core.messages import hint_message, system_message
+from sweetrl_agent.core.hint import hint_message
+from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.critics import packed
 from sweetrl_agent.critics.credit import turn_advantages
 from sweetrl_agent.data.chat import Chat, EncodedDialogue, numbered_actions
@@ -77,14 +78,14 @@ class AdvantageCritic:
     @torch.inference_mode()
     def dialogue_advantages(self, messages: Messages, hidden: str) -> list[float]:
         """Advantage of every agent turn of a dialogue, in order."""
-        told = self.chat.sequences([*hint_message(hidden, self.instructions, self.noun), *messages])
-        plain = told
+        hinted = self.chat.sequences([*hint_message(hidden, self.instructions, self.noun), *messages])
+        plain = hinted
         if not self.reference_sees_hidden:
-            plain = self.chat.sequences(self._as_agent(messages), [turn for part in told for turn in part.turns])
-        critic = _action_log_probs(self.model, told)
+            plain = self.chat.sequences(self._as_agent(messages), [turn for part in hinted for turn in part.turns])
+        critic = _action_log_probs(self.model, hinted)
         with self._reference() as reference:
             ratios = (critic - _action_log_probs(reference, plain)).tolist()
-        turn_ids = numbered_actions(told)
+        turn_ids = numbered_actions(hinted)
         means = turn_advantages(ratios, turn_ids)
         return means if self.is_normalised else [mean * turn_ids.count(turn) for turn, mean in enumerate(means, 1)]
 

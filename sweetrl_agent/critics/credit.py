@@ -1,9 +1,8 @@
-"""Credit rules in plain Python: slow and exact, the reference for the torch code."""
+"""Forms of the critic's score, and the advantage of each turn of one dialogue, from plain numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, log1p
 from typing import Literal
 
 Form = Literal["paper", "released"]
@@ -29,21 +28,3 @@ def turn_advantages(log_ratios: Sequence[float], turn_ids: Sequence[int]) -> lis
         ratios = [ratio for ratio, t in zip(log_ratios, turn_ids, strict=True) if t == turn]
         advantages.append(sum(ratios) / len(ratios))
     return advantages
-
-
-def trajectory_score(log_ratios: Sequence[float], turn_ids: Sequence[int], form: Form | Literal["sum"]) -> float:
-    """Score of a trajectory in the critic's loss.
-
-    "paper" sums the turns' mean log-ratios (equations 2 and 3). "released" follows the released code: one mean over all action
-    tokens of the trajectory, so that long turns have more weight and the number of turns has no effect. "sum" is multi-turn DPO's.
-    """
-    if form == "paper":
-        return sum(turn_advantages(log_ratios, turn_ids))
-    ratios = [ratio for ratio, t in zip(log_ratios, turn_ids, strict=True) if t > 0]
-    return sum(ratios) if form == SUM else sum(ratios) / len(ratios)
-
-
-def bradley_terry_loss(chosen: float, rejected: float, beta: float) -> float:
-    """-log sigmoid(beta (chosen - rejected)): equation 2 on two trajectory scores."""
-    x = beta * (chosen - rejected)
-    return log1p(exp(-x)) if x > 0 else -x + log1p(exp(x))

@@ -18,11 +18,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from sweetrl_agent.core.episode import Messages
-from sweetrl_agent.core.messages import hint_message
+from sweetrl_agent.core.hint import hint_message
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.policies.prefix_tree import padded_tree
-from sweetrl_agent.policies.slots import body, can_use_slots
+from sweetrl_agent.policies.slots import body
 
 HEAD = "head.safetensors"
 
@@ -49,6 +49,18 @@ class ModelWithHead(nn.Module):
         self.head.load_state_dict(load_file(folder / HEAD))
         return self
 
+    def restore(self, folder: Path) -> None:
+        """Load body (or adapter) and head that `save` wrote."""
+        self.load_head(folder)
+        if (folder / "adapter_config.json").exists():
+            from peft import load_peft_weights, set_peft_model_state_dict
+
+            set_peft_model_state_dict(self.model, load_peft_weights(str(folder)))
+        else:
+            dtype = self.model.dtype
+            saved = type(self.model).from_pretrained(folder, dtype=dtype, use_safetensors=True, trust_remote_code=False)
+            self.model.load_state_dict(saved.state_dict())
+
 
 class TurnHead(ModelWithHead):
     """A language model's body and a linear head on the mean hidden state of each agent turn."""
@@ -65,10 +77,7 @@ class TurnHead(ModelWithHead):
         Returns:
             Shape (B, T); 0 where a dialogue has fewer turns.
         """
-        tree = None
-        if groups is not None and can_use_slots(self.model):
-            tree = padded_tree(input_ids, attention_mask, groups)
-        if tree is not None:
+        if tree := padded_tree(self.model, input_ids, attention_mask, groups):
             hidden = tree.hidden_states(body(self.model))[tree.places].float()
         else:
             arguments = {"output_hidden_states": True, "use_cache": False, "logits_to_keep": 1}

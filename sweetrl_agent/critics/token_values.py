@@ -10,13 +10,16 @@ initial policy that actions are sampled from, and the target has a body of its o
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from sweetrl_agent.policies.prefix_tree import padded_tree
-from sweetrl_agent.policies.slots import can_use_slots
+
+VALUES = "values.safetensors"
 
 
 class TokenEstimates(NamedTuple):
@@ -51,7 +54,7 @@ class TokenEstimates(NamedTuple):
         """The estimates with all rewards divided by `scale`."""
         return self._replace(rewards=self.rewards / scale)
 
-    def imitation(self) -> Tensor:
+    def cql_loss(self) -> Tensor:
         """The CQL term: cross-entropy of the Q values as logits with the tokens that were taken, mean over tokens, sum over heads.
 
         Source: LMRL-Gym's code; for a discrete action it is the regularizer of CQL(H), Kumar et al., arXiv:2006.04779.
@@ -128,9 +131,7 @@ class TokenValues(nn.Module):
         acts = is_action[:, 1:].bool()
         row, column = acts.nonzero(as_tuple=True)
         tokens = input_ids[:, 1:][acts]
-        tree = None
-        if dialogue is not None and attention_mask is not None and can_use_slots(self.online.body):
-            tree = padded_tree(input_ids, attention_mask, dialogue)
+        tree = padded_tree(self.online.body, input_ids, attention_mask, dialogue)
         dialogue = row if dialogue is None else dialogue[row]
         # A turn is read once, however often it occurs in the batch, and its states are judged once.
         if tree is None:
@@ -157,6 +158,14 @@ class TokenValues(nn.Module):
         if self.target is not None:
             for slow, fast in zip(self.target.parameters(), self.online.parameters(), strict=True):
                 slow.lerp_(fast, rate)
+
+    def save(self, folder: Path) -> None:
+        """Write all values, the target included."""
+        save_file({name: value.contiguous().cpu() for name, value in self.state_dict().items()}, folder / VALUES)
+
+    def restore(self, folder: Path) -> None:
+        """Load the file of `save`."""
+        self.load_state_dict(load_file(folder / VALUES))
 
     def gradient_checkpointing_enable(self, **how: Any) -> None:
         """Recompute activations of the trained body in the backward pass; called by transformers' `Trainer`, with arguments of its version."""

@@ -1,9 +1,9 @@
 """Dialogues as tokens, identically in sampling, in training and in scoring.
 
 The context of every turn in training equals, token by token, the prompt that the engine gets when it samples the turn: `Chat.prompt` of the messages before
-it. Many templates render a turn in another way once it is past: they drop its thought, trim it, or move the instructions; and sampled tokens need not be those
-that the tokenizer makes of their text. So a dialogue is one sequence only as long as every prompt begins with what came before it; elsewhere another
-sequence begins with the prompt.
+it. Many templates render past turns differently: they drop the thought, trim the text, or move the instructions. Sampled tokens need not be the tokens
+that the tokenizer makes of their text. So a dialogue is one sequence only as long as every prompt begins with the tokens before it. Where a prompt does not,
+a new sequence starts with it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from colbench_gym.reasoning import Reasoning
 from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.core.hint import hint_message
 from sweetrl_agent.core.messages import as_read
 from sweetrl_agent.data.template import Template
 from sweetrl_agent.data.text_tokens import TextTokens
@@ -31,7 +32,7 @@ class EncodedDialogue:
 
     Attributes:
         token_ids: Length L.
-        turn_ids: Length L; t for tokens of the t-th agent turn that is read as such here, counted from 1, and 0 for all other tokens.
+        turn_ids: Length L; t for tokens of the t-th agent turn of this sequence, counted from 1, and 0 for all other tokens.
     """
 
     token_ids: list[int]
@@ -50,7 +51,7 @@ class EncodedDialogue:
 
 
 class Chat:
-    """A tokenizer with its chat template: everything that makes tokens of dialogues does it here.
+    """A tokenizer with its chat template: the only code that tokenizes dialogues.
 
     Args:
         tokenizer: Tokenizer with a chat template.
@@ -73,7 +74,7 @@ class Chat:
         return self._tokens([self.template.render(messages)])[0]
 
     def prefix(self, response_prefix: str) -> list[int]:
-        """Token ids behind a prompt of an agent whose every turn starts with a text, without a thought; [] for no text."""
+        """Token ids that follow the prompt if every turn of the agent starts with a text, without a thought; [] for no text."""
         return self._tokens([self.prefix_text(response_prefix)])[0]
 
     def prefix_text(self, response_prefix: str) -> str:
@@ -85,8 +86,8 @@ class Chat:
 
         Args:
             messages: The dialogue before it.
-            text: What is said.
-            thought: What is thought before, with its marks; "" for nothing.
+            text: Its speech.
+            thought: The thought before the speech, with its marks; "" for none.
         """
         return self.turns(messages, [text], [thought])[0]
 
@@ -97,7 +98,7 @@ class Chat:
         )[1]
 
     def last_turn(self, messages: Messages) -> EncodedDialogue:
-        """A dialogue's last message, which is the agent's, as its only turn."""
+        """A dialogue whose only turn is its last message, which is the agent's."""
         *before, last = messages
         prompt, turn = self.prompt(before), self.turn(before, last["content"], last.get("thought", ""))
         return EncodedDialogue(prompt + turn, [0] * len(prompt) + [1] * len(turn))
@@ -111,7 +112,7 @@ class Chat:
             history: Earlier turns that the agent reads, as in `core.messages.as_read`. Unless it is -1, each turn has a sequence of its own.
 
         Returns:
-            All turns in order, in as few sequences as possible. Turns are counted anew in each. What follows the last turn is left out.
+            All turns in order, in as few sequences as possible. Each sequence counts its turns from 1. Messages after the last turn are left out.
 
         Raises:
             ValueError: If there is no agent turn.
@@ -128,39 +129,41 @@ class Chat:
         ]
         if not all(before):
             raise ValueError("Expected a dialogue with at least one agent turn, got none.")
-        spoken = [
+        agent_turns = [
             (read, messages[i]["content"], messages[i].get("thought", ""))
             for messages, turns in zip(dialogues, before, strict=True)
             for i, read in turns
         ]
-        given = [list(turn) for turns in sampled for turn in turns]
-        prompts, tokens = (self._prompts([read for read, _, _ in spoken]), given) if given else self._turns(spoken)
+        sampled_ids = [list(turn) for turns in sampled for turn in turns]
+        prompts, tokens = (
+            (self._prompts([read for read, _, _ in agent_turns]), sampled_ids) if sampled_ids else self._turns(agent_turns)
+        )
         pairs = zip(prompts, tokens, strict=True)
-        return [_joined([next(pairs) for _ in turns], is_one=history < 0) for turns in before]
+        return [_joined([next(pairs) for _ in turns], can_join=history < 0) for turns in before]
 
     def end_ids(self, generation_config: Any = None) -> list[int]:
-        """Tokens at which sampling stops: the tokenizer's `eos_token`, those of the model's configuration, and the one that ends a turn in the template.
+        """Tokens at which sampling stops: the tokenizer's `eos_token`, those of the generation configuration, and the end of a turn in the template.
 
         Args:
             generation_config: The model's, with its `eos_token_id`; None for none.
         """
         configured = getattr(generation_config, "eos_token_id", None)
         end = self.tokenizer.convert_tokens_to_ids(self.template.end) if self.template.end else None
-        found = [self.tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured]), end]
-        return list(dict.fromkeys(token for token in found if token is not None))
+        token_ids = [self.tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured]), end]
+        return list(dict.fromkeys(token for token in token_ids if token is not None))
 
     @property
     def stop_texts(self) -> list[str]:
-        """Texts at which sampling stops: of a template that ends a turn by no token, what it puts in front of the other side's message."""
+        """Texts at which sampling stops. A template without an end token has one: the text before the other side's message."""
         return [self.template.stop_text] if self.template.stop_text else []
 
     @property
     def is_append_only(self) -> bool:
-        """Whether the template renders a dialogue's turns as they were sampled when it goes on, so that it can be one sequence."""
+        """Whether the template renders past turns as they were sampled, so that a dialogue can be one sequence."""
         return len(self.sequences(_SAMPLE)) == 1
 
     def describe(self) -> str:
-        """What was decided about the template, in one line."""
+        """How the template is used, in one line."""
         template = self.template
         ends = dict.fromkeys([template.end, *self.tokenizer.convert_ids_to_tokens(self.end_ids())])
         parts = [
@@ -178,24 +181,24 @@ class Chat:
     def _prompts(self, dialogues: Sequence[Messages]) -> list[list[int]]:
         return self._tokens(self.template.render_all(dialogues))
 
-    def _turns(self, spoken: Sequence[tuple[Messages, str, str]]) -> tuple[list[list[int]], list[list[int]]]:
+    def _turns(self, agent_turns: Sequence[tuple[Messages, str, str]]) -> tuple[list[list[int]], list[list[int]]]:
         """Prompts and turns of messages with the text and the thought that follow them.
 
-        A turn's tokens are those of the prompt and the turn together, without the prompt's; where the tokenizer merges the two, those of its own text.
+        Prompt and turn are tokenized together, and the prompt's tokens are cut off. Where the tokenizer merges the two, the turn is tokenized alone.
         """
-        prompts = self.template.render_all([messages for messages, _, _ in spoken])
+        prompts = self.template.render_all([messages for messages, _, _ in agent_turns])
         whole = self.template.render_all(
-            [[*messages, {"role": "assistant", "content": text}] for messages, text, _ in spoken], is_prompt=False
+            [[*messages, {"role": "assistant", "content": text}] for messages, text, _ in agent_turns], is_prompt=False
         )
         texts = [
             self.template.turn(prompt, rendered, text, thought)
-            for prompt, rendered, (_, text, thought) in zip(prompts, whole, spoken, strict=True)
+            for prompt, rendered, (_, text, thought) in zip(prompts, whole, agent_turns, strict=True)
         ]
         contexts = self._tokens(prompts)
-        both = self._tokens([prompt + text for prompt, text in zip(prompts, texts, strict=True)])
-        merged = [i for i, (context, ids) in enumerate(zip(contexts, both, strict=True)) if ids[: len(context)] != context]
+        joint = self._tokens([prompt + text for prompt, text in zip(prompts, texts, strict=True)])
+        merged = [i for i, (context, ids) in enumerate(zip(contexts, joint, strict=True)) if ids[: len(context)] != context]
         alone = dict(zip(merged, self._tokens([texts[i] for i in merged]), strict=True))
-        return contexts, [alone.get(i, ids[len(contexts[i]) :]) for i, ids in enumerate(both)]
+        return contexts, [alone.get(i, ids[len(contexts[i]) :]) for i, ids in enumerate(joint)]
 
 
 def numbered_actions(parts: Sequence[EncodedDialogue]) -> list[int]:
@@ -207,15 +210,56 @@ def numbered_actions(parts: Sequence[EncodedDialogue]) -> list[int]:
     return numbers
 
 
-def _joined(turns: Sequence[tuple[list[int], list[int]]], is_one: bool) -> list[EncodedDialogue]:
-    """Sequences of prompts and turns: a turn joins the one before if its prompt begins with all of that."""
-    found: list[EncodedDialogue] = []
+def _joined(turns: Sequence[tuple[list[int], list[int]]], can_join: bool) -> list[EncodedDialogue]:
+    """Sequences of prompts and turns. A turn joins the previous sequence if its prompt begins with all of it."""
+    sequences: list[EncodedDialogue] = []
     for prompt, turn in turns:
-        last = found[-1] if found and is_one else None
+        last = sequences[-1] if sequences and can_join else None
         if last is None or prompt[: len(last.token_ids)] != last.token_ids:
-            found.append(last := EncodedDialogue([], []))
+            sequences.append(last := EncodedDialogue([], []))
         context = prompt[len(last.token_ids) :]
         number = last.num_turns + 1
         last.token_ids.extend([*context, *turn])
         last.turn_ids.extend([*[0] * len(context), *[number] * len(turn)])
-    return found
+    return sequences
+
+
+def encode_hinted(
+    messages: Messages,
+    hidden: Sequence[str],
+    instructions: str,
+    noun: str,
+    chat: Chat,
+    sampled: Sequence[Sequence[int]] = (),
+    history: int = -1,
+) -> list[EncodedDialogue]:
+    """Encode a dialogue after a hint with the hidden information, as a critic reads it.
+
+    Where the environment redraws the hidden information, every turn is the last turn of a sequence of its own.
+
+    Args:
+        messages: The dialogue. A critic's has no thoughts; an agent's may have the "thought" of its messages.
+        hidden: The hidden information: one text for all turns, or one for each.
+        instructions: The agent's system prompt.
+        noun: `EnvironmentRecord.hidden_noun`.
+        chat: The critic's tokenizer and template.
+        sampled: Token ids of the agent's turns as sampled; () to tokenize them.
+        history: Earlier turns that are read, as in `core.messages.as_read`.
+
+    Returns:
+        All turns in order, as `Chat.sequences`.
+
+    Raises:
+        ValueError: As `Chat.sequences`, or if there are several texts but not one for each turn.
+    """
+    if len(hidden) == 1:
+        return chat.sequences([*hint_message(hidden[0], instructions, noun), *messages], sampled, history)
+    turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+    hints = [hint_message(hint, instructions, noun) for hint in hidden]
+    parts: list[EncodedDialogue] = []
+    for number, (i, hint) in enumerate(zip(turns, hints, strict=True)):
+        read = as_read([*hint, *messages[:i]], history)
+        prompt = chat.prompt(read)
+        turn = list(sampled[number]) if sampled else chat.turn(read, messages[i]["content"], messages[i].get("thought", ""))
+        parts.append(EncodedDialogue(prompt + turn, [0] * len(prompt) + [1] * len(turn)))
+    return parts

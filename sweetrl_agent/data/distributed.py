@@ -56,15 +56,15 @@ def refuse_other_sharding(trainer: Any) -> None:
 
 
 def meet(folder: Path) -> None:
-    """Wait until all processes of this launch have called this function, so that none acts on what an earlier launch left in the folder.
+    """Wait until all processes of this launch have called this function, so that no process acts on files of an earlier launch.
 
-    The first process waits for a file with a new word of each other process, and answers with all words in one file. It first removes the
-    files of an earlier launch; a process whose file was removed writes it again.
+    The first process removes the files of an earlier launch. It waits for a file with a nonce of each other process, and answers with all nonces
+    in one file. A process writes its file again if the first process removed it.
 
     Args:
         folder: The run folder, which exists.
     """
-    asked, answer, word = folder / f".process_{rank()}", folder / ".processes", uuid4().hex
+    request, answer, nonce = folder / f".process_{rank()}", folder / ".processes", uuid4().hex
     if is_first():
         others = [folder / f".process_{number}" for number in range(1, num_processes())]
         for path in others:
@@ -77,10 +77,10 @@ def meet(folder: Path) -> None:
         return
 
     def is_answered() -> bool:
-        if answer.exists() and word in answer.read_text():
+        if answer.exists() and nonce in answer.read_text():
             return True
-        if not asked.exists():
-            write_text(asked, word)
+        if not request.exists():
+            write_text(request, nonce)
         return False
 
     wait_until(is_answered)
@@ -98,10 +98,10 @@ def gradient_accumulation_steps(batch: int, micro_batch: int) -> int:
     Raises:
         ColBenchError: If the batch cannot be divided evenly among the processes.
     """
-    together = micro_batch * num_processes()
-    if batch % together:
+    per_pass = micro_batch * num_processes()
+    if batch % per_pass:
         raise ColBenchError(
             f"A batch of {batch} cannot be divided among {num_processes()} processes with a micro-batch of {micro_batch}; "
             f"choose a micro-batch so that {num_processes()} times it divides {batch}."
         )
-    return batch // together
+    return batch // per_pass

@@ -1,4 +1,4 @@
-"""What the stages of a run read from elsewhere: files of tasks, demonstrations, model folders, and modules of the user's own.
+"""Inputs of a run's stages from outside its folder: files of tasks, demonstrations, model folders, and the user's modules.
 
 Callbacks are no inputs: they may change whenever a run resumes.
 """
@@ -24,8 +24,8 @@ def input_names(config: Any, kinds: Iterable[str]) -> tuple[str, ...]:
         config: All settings.
         kinds: Keys of `FINDERS`; input names stay as they are.
     """
-    found = [name for kind in kinds for name in (FINDERS[kind](config) if kind in FINDERS else [kind])]
-    return tuple(dict.fromkeys(found))
+    names = [name for kind in kinds for name in (FINDERS[kind](config) if kind in FINDERS else [kind])]
+    return tuple(dict.fromkeys(names))
 
 
 def _tasks(config: Any) -> list[str]:
@@ -39,8 +39,8 @@ def _held_out(config: Any) -> list[str]:
 
 
 def _demonstrations(config: Any) -> list[str]:
-    given = config.task.demonstrations
-    return [given] if given and is_file(given) else inputs_of_source(given)
+    source = config.task.demonstrations
+    return [source] if source and is_file(source) else inputs_of_source(source)
 
 
 def folder_input(path: str) -> list[str]:
@@ -49,7 +49,7 @@ def folder_input(path: str) -> list[str]:
 
 
 def _model(path: str) -> list[str]:
-    """Input names of a model: its folder and, of an adapter, the folder of its base model. What is wrong with them is said where they are checked."""
+    """Input names of a model: its folder and, for an adapter, the folder of its base model. Other code checks their content."""
     try:
         base = json.loads((Path(path).expanduser() / "adapter_config.json").read_bytes())["base_model_name_or_path"]
     except (OSError, ValueError, LookupError, TypeError):
@@ -57,8 +57,14 @@ def _model(path: str) -> list[str]:
     return [*folder_input(path), *(folder_input(base) if isinstance(base, str) else [])]
 
 
+def _of_critics(config: Any, setting: str) -> list[str]:
+    """Input names of a further model of the critics."""
+    paths = {getattr(algorithm.config, setting) for algorithm in config.algorithms.values() if algorithm.critic}
+    return [name for path in sorted(paths) for name in folder_input(path)]
+
+
 def _environment(config: Any) -> list[str]:
-    """The modules of the environment: those named in the settings, or that of a registered id outside installed packages."""
+    """Modules of the environment: the ones named in the settings, or the module of a registered id outside installed packages."""
     import gymnasium
 
     env, record = config.task.env, config.task.env_record
@@ -75,8 +81,8 @@ def _is_installed(module: str) -> bool:
     import importlib.util
 
     spec = importlib.util.find_spec(module.partition(".")[0])
-    places = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")]
-    return spec is not None and any(str(spec.origin).startswith(place) for place in places)
+    folders = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")]
+    return spec is not None and any(str(spec.origin).startswith(folder) for folder in folders)
 
 
 FINDERS: Mapping[str, Finder] = {
@@ -84,8 +90,9 @@ FINDERS: Mapping[str, Finder] = {
     "held_out": _held_out,
     "demonstrations": _demonstrations,
     "model": lambda config: _model(config.model.model),
-    "judge_model": lambda config: folder_input(config.algorithms.judge_model),
-    "vision_model": lambda config: folder_input(config.algorithms.vision_model),
+    "judge_model": lambda config: _of_critics(config, "judge_model"),
+    "gain_model": lambda config: _of_critics(config, "gain_model"),
+    "vision_model": lambda config: _of_critics(config, "vision_model"),
     "env": _environment,
     "human": lambda config: [*module_of(config.task.simulator_spec()), *module_of(config.task.sandbox_spec())],
 }

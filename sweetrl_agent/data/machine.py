@@ -1,12 +1,10 @@
-"""What a run records of the machine: versions of packages, the commit, and peak memory."""
+"""Facts on the machine that a run records: versions of packages, the commit, and peak memory."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import importlib.metadata
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -15,6 +13,7 @@ from typing import Any
 
 import torch
 
+from colbench_gym.evaluation import names
 from sandboxes.cpus import cgroup_folders
 from sweetrl_agent.core.processes import return_freed_memory
 
@@ -24,7 +23,7 @@ PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "trl", "peft", "accel
 def forget_peak_memory() -> None:
     """Reset the peak of `peak_memory_mib`, after returning freed memory to the system.
 
-    On systems other than Linux, the peak remains that of the whole process.
+    On systems other than Linux, the peak covers the whole process.
     """
     gc.collect()
     return_freed_memory()
@@ -50,47 +49,38 @@ def peak_memory_mib() -> float:
 
 def free_disk(folder: Path) -> int:
     """Free bytes on the disk of a folder, which need not exist."""
-    place = folder.absolute()
-    return shutil.disk_usage(next(parent for parent in (place, *place.parents) if parent.is_dir())).free
+    path = folder.absolute()
+    return shutil.disk_usage(next(parent for parent in (path, *path.parents) if parent.is_dir())).free
 
 
 def available_memory(
-    meminfo: Path = Path("/proc/meminfo"), own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
+    meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
 ) -> int | None:
-    """Bytes of memory that this process can still get: of the machine, and by the limits of its cgroups; None if neither is known.
+    """Bytes of memory that this process can still get, by the machine and by the limits of its cgroups; None if neither is known.
 
     Args:
         meminfo: File with the memory of the machine.
-        own: File that lists the cgroups of this process.
+        cgroup: File that lists the cgroups of this process.
         root: Mount point of the cgroups: version 2, version 1, or both.
     """
-    found: list[int] = []
+    bytes_left: list[int] = []
     with contextlib.suppress(OSError, ValueError, IndexError):
-        found.append(int(meminfo.read_text().partition("MemAvailable:")[2].split()[0]) * 1024)
-    for folder in cgroup_folders(own, root, "memory"):
-        for limit, used, idle in (
+        bytes_left.append(int(meminfo.read_text().partition("MemAvailable:")[2].split()[0]) * 1024)
+    for folder in cgroup_folders(cgroup, root, "memory"):
+        for limit, used, inactive in (
             ("memory.max", "memory.current", "inactive_file"),
             ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
         ):
             with contextlib.suppress(OSError, ValueError, IndexError):  # "max", or no such file
-                cached = int((folder / "memory.stat").read_text().partition(f"{idle} ")[2].split()[0])
-                found.append(int((folder / limit).read_text()) - int((folder / used).read_text()) + cached)
-    return max(0, min(found)) if found else None
+                cached = int((folder / "memory.stat").read_text().partition(f"{inactive} ")[2].split()[0])
+                bytes_left.append(int((folder / limit).read_text()) - int((folder / used).read_text()) + cached)
+    return max(0, min(bytes_left)) if bytes_left else None
 
 
 def versions() -> dict[str, Any]:
-    """Versions of Python and packages, the machine and, in a git checkout, the commit: what is needed to reproduce the run."""
-    packages = {}
-    for name in PACKAGES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            packages[name] = importlib.metadata.version(name)
+    """Versions of Python and packages, the machine and, in a git checkout, the commit: the facts to reproduce the run."""
     commit = git_commit(__file__)
-    return {
-        "python": platform.python_version(),
-        "packages": packages,
-        **({"git_commit": commit} if commit else {}),
-        "machine": f"{platform.system()} {platform.machine()}",
-    }
+    return {**names.versions(PACKAGES), **({"git_commit": commit} if commit else {})}
 
 
 def git_commit(file: str | Path) -> str | None:
@@ -102,15 +92,15 @@ def git_commit(file: str | Path) -> str | None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {
         "GIT_OPTIONAL_LOCKS": "0"
     }
-    said = ""
+    output = ""
     for command in (
         ["ls-files", "--error-unmatch", path.name],
         ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
     ):
         try:
-            said = subprocess.run(
+            output = subprocess.run(
                 ["git", *command], cwd=path.parent, env=environment, capture_output=True, text=True, check=True, timeout=60
             ).stdout
         except (OSError, subprocess.SubprocessError):
             return None
-    return said.strip()
+    return output.strip()

@@ -24,7 +24,7 @@ def outcome_pairs(
 
     Returns:
         Rows with "task_id", "chosen" and "rejected" (chat messages), "hidden" (the hidden information: of both, or {"chosen": ..., "rejected": ...}
-        if it differs) and the metric of both; "chosen_thoughts" and "rejected_thoughts", the thoughts of their turns, where there are any.
+        if it differs) and the metric of both. "chosen_thoughts" and "rejected_thoughts" are the thoughts of their turns; rows without thoughts lack them.
 
     Source: arXiv:2503.15478, section 4.1; the released code keeps tasks with a fully solved trajectory.
     """
@@ -41,12 +41,12 @@ def outcome_pairs(
         for worse in group:
             score = float(worse.metrics[metric])
             if score < best_score and best_score - score >= min_difference:
+                is_shared = best.hidden == worse.hidden
+                hidden = best.hidden if is_shared else {"chosen": best.hidden, "rejected": worse.hidden}
                 rows.append(
                     {
                         "task_id": task_id,
-                        "hidden": best.hidden
-                        if best.hidden == worse.hidden
-                        else {"chosen": best.hidden, "rejected": worse.hidden},
+                        "hidden": hidden,
                         "chosen": best.messages,
                         "rejected": worse.messages,
                         "chosen_score": best_score,
@@ -58,12 +58,12 @@ def outcome_pairs(
 
 
 def _thoughts(**sides: Episode) -> dict[str, list[str]]:
-    found = {f"{side}_thoughts": [turn.thought for turn in episode.turns] for side, episode in sides.items()}
-    return {name: thoughts for name, thoughts in found.items() if any(thoughts)}
+    by_side = {f"{side}_thoughts": [turn.thought for turn in episode.turns] for side, episode in sides.items()}
+    return {name: thoughts for name, thoughts in by_side.items() if any(thoughts)}
 
 
 def with_thoughts(row: Mapping[str, Any], side: str) -> list[dict[str, str]]:
-    """The dialogue "chosen" or "rejected" of a row of `outcome_pairs` with the "thought" of every message, "" for none, to train what the agent generated."""
+    """The dialogue "chosen" or "rejected" of a row of `outcome_pairs`, with the "thought" of every message ("" for none), for training on the generated text."""
     thoughts = iter(row.get(f"{side}_thoughts", ()))
     return [{**message, "thought": next(thoughts, "") if message["role"] == "assistant" else ""} for message in row[side]]
 
@@ -82,7 +82,7 @@ def with_hidden_by_turn(row: Mapping[str, Any]) -> dict[str, Any]:
 def turn_pairs(
     scores: Sequence[float], num_pairs: int, rng: np.random.Generator, quantile: float = 0.5
 ) -> list[tuple[int, int]]:
-    """Draw (chosen, rejected) indices: one from the best `quantile` of the candidates, one from the worst.
+    """Draw (chosen, rejected) indices: the first from the best `quantile` of the candidates, the second from the worst.
 
     Ties are broken at random, so that equal scores do not favour the order of sampling.
 

@@ -1,7 +1,7 @@
-"""How a model's chat template wants a dialogue, found by rendering sample dialogues: where instructions go, and what ends a turn.
+"""A model's chat template, probed with sample dialogues: where instructions go, and what ends a turn.
 
-Templates differ: some refuse system messages or drop them, some want both sides to alternate strictly, some name the current date. All of it is decided
-here, once for each tokenizer, so that every part of the program renders a dialogue in the same way.
+Templates differ: some refuse system messages or drop them, some require that both sides alternate strictly, some name the current date. This module
+decides once for each tokenizer, so that every part of the program renders a dialogue in the same way.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any
 from colbench_gym.reasoning import AROUND_SPEECH, AUTO, NONE, PAIRS, Reasoning
 from sweetrl_agent.core.episode import Messages
 
-#: Texts of the sample dialogues: found again whatever a template trims.
+#: Texts of the sample dialogues, which no template trims.
 _SYSTEM, _USER, _AGENT, _NEXT = "Sampleinstructions", "Samplerequest", "Samplereply", "Samplefollowup"
-#: What the families' templates call the switch of their thoughts, and its value for a model that is to speak only.
+#: Names of the switch of thoughts in the templates of model families, with its value for no thoughts.
 _NO_THOUGHTS: Mapping[str, Any] = {"enable_thinking": False, "thinking": False, "reasoning": False, "thinking_budget": 0}
-#: The date for templates that name the current one: prompts do not depend on the day of the run. Llama 3 templates have it for want of a clock.
+#: The date for templates that name the current date, so that prompts do not depend on the day of the run. Llama 3 templates name it if they have no clock.
 _DATE = datetime(2024, 7, 26)
 _CLOCK = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
-#: Marks that stand behind a turn's text without ending the turn.
+#: Marks that may follow a turn's text and do not end the turn.
 _NO_ENDS = frozenset({*AROUND_SPEECH, *(closing for _, closing in PAIRS)})
 
 
-def _said(*turns: str) -> list[dict[str, str]]:
+def _dialogue(*turns: str) -> list[dict[str, str]]:
     """A sample dialogue of these texts, the user's first."""
     return [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(turns)]
 
@@ -39,10 +39,10 @@ class Template:
         has_system: Whether it renders a system message; else the instructions are put in front of the first user message, with an empty line between them.
         switches: Arguments of the template that switch thoughts off, with a setting `reasoning` of "none"; else empty.
         merges: Whether it refuses consecutive messages of one role, which are then merged into one.
-        ends_turns: Whether it ends a turn by a token; else the tokenizer's `eos_token` does.
+        ends_turns: Whether it ends a turn by a token; without one, the tokenizer's `eos_token` ends it.
         end: The token that ends a turn, as text; "" if there is none.
-        lead: What stands between the header of a turn and its text, if the agent does not think.
-        stop_text: Text that ends a turn of a template without an end token: what it puts between a turn and the other side's text. "" for none.
+        lead: Text between the header of a turn and its speech, without a thought.
+        stop_text: Text that ends a turn of a template without an end token: the text before the other side's message. "" for none.
     """
 
     def __init__(self, tokenizer: Any, reasoning: Reasoning | None = None) -> None:
@@ -63,11 +63,11 @@ class Template:
         self._source = _CLOCK.sub(lambda call: json.dumps(_DATE.strftime(call[2])), tokenizer.get_chat_template())
         self.switches: Mapping[str, Any] = _NO_THOUGHTS if self.reasoning.setting == NONE else {}
         self.has_system, self.merges = True, False
-        repeated = [m for m in _said(_USER, _AGENT, _NEXT) for _ in range(1 + (m["role"] == "user"))]
+        repeated = [m for m in _dialogue(_USER, _AGENT, _NEXT) for _ in range(1 + (m["role"] == "user"))]
         self.merges = not self._shows(repeated, _USER, _NEXT)
-        instructed = [{"role": "system", "content": _SYSTEM}, *_said(_USER)]
+        instructed = [{"role": "system", "content": _SYSTEM}, *_dialogue(_USER)]
         self.has_system = self._shows(instructed, _SYSTEM, _USER) and self._shows(
-            [*instructed, *_said(_USER, _AGENT, _NEXT)[1:]], _SYSTEM, _NEXT
+            [*instructed, *_dialogue(_USER, _AGENT, _NEXT)[1:]], _SYSTEM, _NEXT
         )
         self._find_end()
 
@@ -81,10 +81,10 @@ class Template:
         return self.render_all([messages], is_prompt)[0]
 
     def render_all(self, dialogues: Sequence[Messages], is_prompt: bool = True) -> list[str]:
-        """`render` of each dialogue; one call for all takes half the time of many."""
+        """`render` of each dialogue; a single call takes half the time."""
         placed = [self.placed(messages) for messages in dialogues]
-        some = [messages for messages in placed if messages]
-        rendered = iter(self._apply(some, is_prompt) if some else ())
+        nonempty = [messages for messages in placed if messages]
+        rendered = iter(self._apply(nonempty, is_prompt) if nonempty else ())
         return [next(rendered) if messages else "" for messages in placed]
 
     def turn(self, prompt: str, whole: str, text: str, thought: str = "") -> str:
@@ -93,59 +93,59 @@ class Template:
         Args:
             prompt: The rendered prompt.
             whole: The rendered dialogue that ends with the turn.
-            text: What is said.
-            thought: What is thought before, with its marks; "" for nothing.
+            text: Its speech.
+            thought: The thought before the speech, with its marks; "" for none.
         """
         opened = self.reasoning.opened_by(prompt)
         behind = whole[len(prompt) :] if whole.startswith(prompt) else None
         if thought:
             opening = next((opening for opening, closing in self.reasoning.pairs.items() if closing == opened), "")
             return (thought.lstrip().removeprefix(opening) if opening else thought) + text + self.end
-        spoken = text.strip()
-        place = -1 if behind is None else behind.find(spoken, len(self.lead) if behind.startswith(self.lead) else 0)
-        if behind is None or place < 0 or (opened and opened not in behind):
+        speech = text.strip()
+        start = -1 if behind is None else behind.find(speech, len(self.lead) if behind.startswith(self.lead) else 0)
+        if behind is None or start < 0 or (opened and opened not in behind):
             return self.lead_of(prompt) + text + self.end
-        place += len(spoken)
-        end = behind.find(self.end, place) if self.ends_turns else -1
-        return behind[: end + len(self.end)] if end >= 0 else behind[:place] + self.end
+        start += len(speech)
+        end = behind.find(self.end, start) if self.ends_turns else -1
+        return behind[: end + len(self.end)] if end >= 0 else behind[:start] + self.end
 
     def lead_of(self, prompt: str) -> str:
-        """What stands between a rendered prompt and the text of a turn without a thought: `lead`, or the end of a thought that the prompt opens."""
+        """Text between a rendered prompt and a turn without a thought: `lead`, or the end of a thought that the prompt opens."""
         opened = self.reasoning.opened_by(prompt)
         return f"\n{opened}\n\n" if opened else self.lead
 
     @cached_property
     def is_switched(self) -> bool:
         """Whether the template has a switch for thoughts and they are off."""
-        return bool(self.switches) and self.render(_said(_USER)) != Template(self.tokenizer).render(_said(_USER))
+        return bool(self.switches) and self.render(_dialogue(_USER)) != Template(self.tokenizer).render(_dialogue(_USER))
 
     def describe_thoughts(self) -> str:
-        """What is done with the model's thoughts, in a few words; "" for a template that says nothing of thoughts."""
-        prompt = self.render(_said(_USER))
+        """How the model's thoughts are handled, in a few words; "" for a template without thoughts."""
+        prompt = self.render(_dialogue(_USER))
         if opened := self.reasoning.opened_by(prompt):
             return f"the prompt opens a thought, which ends at {opened}: it is no part of the message, and counts for `--max_new_tokens`"
         if self.is_switched:
             return "thoughts are switched off"
         if opened := Reasoning().opened_by(prompt):
             return f"the prompt opens a thought up to {opened}, which `--reasoning` {self.reasoning.setting!r} takes for part of the message"
-        known = next((" and ".join(pair) for pair in PAIRS if pair[1] in self._source), "")
-        named = " and ".join(*self.reasoning.pairs.items()) if self.reasoning.setting not in (AUTO, NONE) else ""
-        if named or (known and self.reasoning.setting == AUTO):
-            return f"what stands between {named or known} is thought: it is no part of the message, and counts for `--max_new_tokens`"
-        return f"thoughts between {known} are part of the message" if known else ""
+        known_marks = next((" and ".join(pair) for pair in PAIRS if pair[1] in self._source), "")
+        own_marks = " and ".join(*self.reasoning.pairs.items()) if self.reasoning.setting not in (AUTO, NONE) else ""
+        if own_marks or (known_marks and self.reasoning.setting == AUTO):
+            return f"what stands between {own_marks or known_marks} is thought: it is no part of the message, and counts for `--max_new_tokens`"
+        return f"thoughts between {known_marks} are part of the message" if known_marks else ""
 
     def placed(self, messages: Messages) -> list[dict[str, str]]:
-        """The messages with the instructions where the template takes them."""
-        said = [{"role": message["role"], "content": message["content"]} for message in messages]
-        if said and said[0]["role"] == "system" and not self.has_system:
-            first = {**said.pop(0), "role": "user"}
-            if said and said[0]["role"] == "user":
-                first["content"] += f"\n\n{said.pop(0)['content']}"
-            said.insert(0, first)
+        """The messages, with the instructions at the place that the template supports."""
+        placed = [{"role": message["role"], "content": message["content"]} for message in messages]
+        if placed and placed[0]["role"] == "system" and not self.has_system:
+            first = {**placed.pop(0), "role": "user"}
+            if placed and placed[0]["role"] == "user":
+                first["content"] += f"\n\n{placed.pop(0)['content']}"
+            placed.insert(0, first)
         if not self.merges:
-            return said
+            return placed
         merged: list[dict[str, str]] = []
-        for message in said:
+        for message in placed:
             if merged and merged[-1]["role"] == message["role"]:
                 merged[-1]["content"] += f"\n\n{message['content']}"
             else:
@@ -169,14 +169,14 @@ class Template:
         return all(text in rendered for text in texts)
 
     def _find_end(self) -> None:
-        """What surrounds the text of a turn: at the end of a dialogue, or if nothing follows there, in front of the other side's next message."""
-        dialogue = _said(_USER, _AGENT)
+        """Find the texts around a turn: at the end of a dialogue, or if there are none, before the other side's next message."""
+        dialogue = _dialogue(_USER, _AGENT)
         prompt, whole = self.render(dialogue[:1]), self.render(dialogue, is_prompt=False)
         opened = self.reasoning.opened_by(prompt)
         lead = whole.removeprefix(prompt).partition(_AGENT)[0]
         self.lead = lead if whole.startswith(prompt) and _AGENT in whole and (not opened or opened in lead) else ""
         behind = whole.partition(_AGENT)[2]
-        between = self.render(_said(_USER, _AGENT, _NEXT)).partition(_AGENT)[2].partition(_NEXT)[0]
+        between = self.render(_dialogue(_USER, _AGENT, _NEXT)).partition(_AGENT)[2].partition(_NEXT)[0]
         end = self._first_token(behind) or self._first_token(between)
         self.ends_turns = bool(end)
         self.end = end or str(self.tokenizer.eos_token or "")

@@ -1,7 +1,7 @@
-"""Token ids of rendered dialogues: what was tokenized in an earlier turn is not tokenized again.
+"""Token ids of rendered dialogues. Text of earlier turns is not tokenized again.
 
 A dialogue of T turns is a prompt T times, and tokenizing all of it each time costs O(T^2). A tokenizer splits a text at its special tokens before anything
-else, so the tokens of a piece from one special token up to the next do not depend on what is around it.
+else, so the tokens between two special tokens do not depend on the text around them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 
 class TextTokens:
-    """Tokenizes texts in which special tokens are written out, with a memory of their pieces; the result is that of the tokenizer.
+    """Tokenizes texts with special tokens, with a cache of their pieces. The result equals the tokenizer's.
 
     Args:
         tokenizer: The tokenizer.
-        sample: A rendered dialogue. If its pieces have other tokens than the whole, texts are tokenized as a whole.
-        capacity: Number of pieces that are remembered; the oldest is forgotten first.
+        sample: A rendered dialogue. If its pieces have other tokens than the whole, every text is tokenized as a whole.
+        capacity: Size of the cache, in pieces; the oldest piece leaves it first.
     """
 
     def __init__(self, tokenizer: Any, sample: str, capacity: int = 1 << 14) -> None:
@@ -31,11 +31,15 @@ class TextTokens:
 
     def __call__(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each text."""
-        cut = [self._pieces(text) for text in texts]
-        new = [piece for piece in dict.fromkeys(piece for pieces in cut for piece in pieces) if piece not in self._known]
+        pieces_of_texts = [self._pieces(text) for text in texts]
+        new = [
+            piece
+            for piece in dict.fromkeys(piece for pieces in pieces_of_texts for piece in pieces)
+            if piece not in self._known
+        ]
         if new:
             self._known.update(zip(new, self.tokenizer(new, add_special_tokens=False)["input_ids"], strict=True))
-        token_ids = [[token for piece in pieces for token in self._known[piece]] for pieces in cut]
+        token_ids = [[token for piece in pieces for token in self._known[piece]] for pieces in pieces_of_texts]
         for piece in list(self._known)[: max(len(self._known) - self.capacity, 0)]:
             del self._known[piece]
         return token_ids
@@ -47,5 +51,5 @@ class TextTokens:
 
 
 def _is_plain(token: Any) -> bool:
-    """Whether a token is found wherever it is written, and takes nothing around it along."""
+    """Whether a token matches anywhere in a text, and matches no characters around it."""
     return not (token.lstrip or token.rstrip or token.single_word or token.normalized)

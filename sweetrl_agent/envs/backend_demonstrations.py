@@ -1,15 +1,15 @@
 """Scripted, deliberately mediocre demonstrations for SFT of the tiny model, and of pretrained ones.
 
 The demonstrator asks about random topics of the family's list in every turn but the last. It then answers with the wishes that it heard and the
-plain choice on all other topics: it succeeds only if it happened to ask about the topics that matter. The number of questions is fixed, so that good
-and bad dialogues differ only in *which* questions they ask. It asks about its topics in the order of the function and in one wording, since a model
-from scratch learns slowly which of many questions are still open (with random order it repeats itself in one of seven questions after two epochs on
-6,000 dialogues, with fixed order in one of fifty).
+plain choice on all other topics. It succeeds only if it happened to ask about the topics that matter. The number of questions is fixed, so that good
+and bad dialogues differ only in *which* questions they ask. The questions have the order of the function and one wording, since a model from scratch
+learns slowly which of many questions are still open. After two epochs on 6,000 dialogues, one question in seven is a repetition with random order, and
+one in fifty with fixed order.
 
 Half of the dialogues are *softly* guided by the hidden information, given as a system message: they cover all topics that matter, among as many
-other topics as usual. Without them a model from scratch could not read the hidden information of the critic, which any pretrained model can. If they
-asked about nothing else, the critic would have nothing left to learn. A further part are writing exercises: the request itself states some of the
-wishes and is answered at once, the shortest way to learn the code of a wish.
+other topics as usual. Without them a model from scratch could not read the critic's hidden information. A pretrained model can. If the guided dialogues
+asked about nothing else, the critic would have nothing left to learn. A further part are writing exercises: the request states some of the wishes, and
+the answer follows at once. They are the shortest way to learn the code of a wish.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import numpy as np
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.envs.colbench_env import turn_limit
 from colbench_gym.scoring.answer import ANSWER_MARKER
+from colbench_gym.seeds import derive_seed
 from colbench_gym.simulators import Simulator
 from colbench_gym.tasks.embedded import family_of, reference_knowing
 from colbench_gym.tasks.families.family import Topic
 from colbench_gym.tasks.task import Task
-from sweetrl_agent.core.messages import hint_message
-from sweetrl_agent.core.seeds import derive_seed
+from sweetrl_agent.core.hint import hint_message
 from sweetrl_agent.envs.backend_exact_credit import has_fixed_length
 
 #: Maximum number of plain wishes in a writing exercise, besides special ones.
@@ -44,8 +44,8 @@ class Demonstrator:
         exercise_fraction: Share of writing exercises among all demonstrations.
         questions: Probability of 0, 1, 2, ... questions if the limit of turns allows all topics.
         wish_fraction: Probability that an exercise states a special wish.
-        is_varied: Questions in random order and in any of a topic's phrasings, and the answer in a code block, as the system prompt asks for. A
-            pretrained model copes with that, and learns no fixed order.
+        is_varied: Whether questions have random order and any of a topic's phrasings, and the answer is a code block, as in the system prompt.
+            For pretrained models, which then learn no fixed order.
     """
 
     hinted_fraction: float = 0.5
@@ -65,8 +65,8 @@ class Demonstrator:
         facts = task.hidden.facts
         special = [i for i, fact in enumerate(facts) if fact.is_special and rng.random() < self.wish_fraction]
         plain = [i for i, fact in enumerate(facts) if not fact.is_special]
-        said = [*special, *rng.permutation(plain)[: rng.integers(MOST_PLAIN + 1)]]
-        order = [facts[i] for i in rng.permutation(said).astype(int)]
+        stated = [*special, *rng.permutation(plain)[: rng.integers(MOST_PLAIN + 1)]]
+        order = [facts[i] for i in rng.permutation(stated).astype(int)]
         answer = reference_knowing(task, {fact.topic for fact in order})
         request = "\n".join([task.description, *(fact.sentence for fact in order)])
         return Dialogue().add("user", request).add("assistant", self._answer(answer)).to_dicts()
@@ -78,15 +78,15 @@ class Demonstrator:
         topics = self._topics(task, is_hinted, rng)
         dialogue = Dialogue().add("user", task.description)
         for topic in topics:
-            asked = topic.asks[rng.integers(len(topic.asks)) if self.is_varied else 0]
-            dialogue = dialogue.add("assistant", asked)
+            question = topic.asks[rng.integers(len(topic.asks)) if self.is_varied else 0]
+            dialogue = dialogue.add("assistant", question)
             dialogue = dialogue.add("user", simulator.reply(task, dialogue, 0))
         known = {topic.name for topic in topics}
         dialogue = dialogue.add("assistant", self._answer(reference_knowing(task, known)))
         return [*hint_message(task.hidden.reference if is_hinted else "", noun="function"), *dialogue.to_dicts()]
 
     def _topics(self, task: Task, is_hinted: bool, rng: np.random.Generator) -> list[Topic]:
-        """Topics that a dialogue asks about, in order. A guided dialogue includes all that matter; the number is the same as in any dialogue."""
+        """Topics that a dialogue asks about, in order. A guided dialogue asks as many questions as any other, and includes all topics that matter."""
         family, choice = family_of(task)
         turns = turn_limit(task)
         shuffled = rng.permutation(len(family.topics))
@@ -101,7 +101,7 @@ class Demonstrator:
         return f"{ANSWER_MARKER}\n```python\n{code}\n```" if self.is_varied else f"{ANSWER_MARKER}\n{code}"
 
 
-#: For pretrained models: they can read hidden information, and write a wish down, without having been shown so.
+#: For pretrained models, which read hidden information and write code of a wish without demonstrations.
 PRETRAINED = Demonstrator(hinted_fraction=0.0, exercise_fraction=0.05, is_varied=True)
 
 

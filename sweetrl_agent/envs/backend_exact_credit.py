@@ -1,4 +1,4 @@
-"""The exact advantage of a turn on the embedded tasks: the oracle of critics.
+"""The exact advantage of a turn on the embedded tasks, as functions and as a critic: an upper bound for learned critics.
 
 On an embedded task an answer passes if every special wish was heard. For a *known answerer*, a fixed policy, the value of a dialogue can
 therefore be computed instead of estimated. Our answerer hands in its answer with probability s in each turn (and in its last turn); the
@@ -11,27 +11,32 @@ The answerer is the demonstrator of SFT: s = 0 if it asks in all turns but the l
 Q(o, a) is the unit tests' verdict if it is an answer, and otherwise V of the dialogue with the turn and the scripted human's reply.
 The advantage is A(o, a) = Q(o, a) - V(o).
 
-There are two oracles. The *task* oracle knows the wishes of the task, which no agent knows. The *marginal* oracle knows only the dialogue:
-it averages over all tasks of the family that are consistent with the human's messages so far. Neither is shown to a critic.
+There are two oracles. The *task* oracle uses the wishes of the task, which no agent knows. The *marginal* oracle uses only the dialogue:
+it averages over all tasks of the family that are consistent with the human's messages so far. No learned critic sees either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from itertools import islice
+from typing import Any
 
+import sandboxes
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.envs.colbench_env import turn_limit
 from colbench_gym.reasoning import NONE
 from colbench_gym.scoring.answer import AgentMessage, extract_program, parse_message
+from colbench_gym.scoring.measures import turns_heard
 from colbench_gym.scoring.unit_tests import UnitTests
-from colbench_gym.simulators.scripted import ScriptedHuman
+from colbench_gym.simulators.facts.scripted_human import ScriptedHuman
 from colbench_gym.tasks import Task
 from colbench_gym.tasks.embedded import dial_of, family_of
 from colbench_gym.tasks.families.family import Choice, Family
 from sandboxes import Program
 from sandboxes.values import fingerprint_of
+from sweetrl_agent.core.critic import Critic
 from sweetrl_agent.core.episode import Messages
 
 #: Probability that an answerer without a fixed number of questions answers in a turn: four turns on average.
@@ -96,7 +101,7 @@ def task_advantages(
 
 
 def recorded_advantages(task: Task, messages: Messages, success: bool, max_turns: int = 0) -> list[float]:
-    """A(o, a) of every turn of a finished dialogue by the task oracle, from the recorded replies: nobody is asked and nothing is run again.
+    """A(o, a) of every turn of a finished dialogue by the task oracle, from the recorded replies, without a simulator or a sandbox.
 
     Args:
         task: An embedded task.
@@ -111,8 +116,8 @@ def recorded_advantages(task: Task, messages: Messages, success: bool, max_turns
     turns, num_topics = turn_limit(task, max_turns), len(task.hidden.facts)
     stop = 0.0 if has_fixed_length(num_topics, turns) else STOP
     special = frozenset(i for i, fact in enumerate(task.hidden.facts) if fact.is_special)
-    spoken = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
-    heard = [_heard(task, messages[:i]) for i in spoken]
+    turn_starts = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+    heard = [_heard(task, messages[:i]) for i in turn_starts]
     unheard = [len(special - facts) for facts in heard]
     values = [
         value(m, num_topics - len(facts) - m, turns - turn, stop)
@@ -151,26 +156,26 @@ def _advantages(
     """Expectation of A(o, a) over alternatives, each given by the positions of its special wishes."""
     num_topics = len(task.hidden.facts)
     stop = 0.0 if has_fixed_length(num_topics, max_turns) else STOP
-    spoken = sum(message["role"] == "assistant" for message in messages)
+    num_turns = sum(message["role"] == "assistant" for message in messages)
 
     def expected(heard: frozenset[int], turns_left: int) -> float:
-        unheard = [len(own - heard) for own in special]
+        unheard = [len(wishes - heard) for wishes in special]
         return sum(value(m, num_topics - len(heard) - m, turns_left, stop) for m in unheard) / len(unheard)
 
-    before = expected(_heard(task, messages), max_turns - spoken)
+    before = expected(_heard(task, messages), max_turns - num_turns)
     parsed = [parse_message(text, NONE) for text in texts]
-    values = _answers(parsed, verdicts, is_last=spoken + 1 >= max_turns)
+    values = _answers(parsed, verdicts, is_last=num_turns + 1 >= max_turns)
     human, dialogue = ScriptedHuman(), Dialogue.from_dicts(messages)
     for utterance in (message.utterance for message in parsed):
         if utterance not in values:
-            asked = dialogue.add("assistant", utterance)
-            replied = asked.add("user", human.reply(task, asked, 0))
-            values[utterance] = expected(_heard(task, replied.to_dicts()), max_turns - spoken - 1)
+            extended = dialogue.add("assistant", utterance)
+            replied = extended.add("user", human.reply(task, extended, 0))
+            values[utterance] = expected(_heard(task, replied.to_dicts()), max_turns - num_turns - 1)
     return [values[message.utterance] - before for message in parsed]
 
 
 def _answers(parsed: Sequence[AgentMessage], verdicts: Verdicts, is_last: bool) -> dict[str, float]:
-    """Verdicts on the messages that are scored as answers, by utterance; in the last turn these are all messages."""
+    """Verdicts on the messages that are answers, by utterance. In the last turn every message is an answer."""
     graded = {m.utterance: m.answer if m.answer is not None else m.utterance for m in parsed if m.answer is not None or is_last}
     return dict(zip(graded, verdicts(list(graded.values())), strict=True)) if graded else {}
 
@@ -181,12 +186,51 @@ def _require_facts(task: Task) -> None:
 
 
 def _heard(task: Task, messages: Messages) -> frozenset[int]:
-    """Positions of the facts that the human has said."""
-    said = "\n".join(message["content"] for message in messages[1:] if message["role"] == "user")
-    return frozenset(i for i, fact in enumerate(task.hidden.facts) if fact.sentence in said)
+    """Positions of the facts that the human has stated."""
+    return frozenset(i for i, turn in enumerate(turns_heard(task.hidden.facts, messages)) if turn is not None)
 
 
 @lru_cache(maxsize=1024)
 def _alternatives(family: Family, wishes: tuple[int, int]) -> tuple[Choice, ...]:
     """Choices of a family's tasks; only the first ones if there are too many."""
     return tuple(islice(family.choices(wishes), MOST_ALTERNATIVES))
+
+
+Advantages = Callable[[Task, Messages, Sequence[str], UnitTests, int], list[float]]
+ADVANTAGES: Mapping[str, Advantages] = {"exact": task_advantages, "marginal": marginal_advantages}
+
+
+@contextmanager
+def open_oracle(name: str, tasks: Sequence[Task], sandbox: Any, max_turns: int) -> Iterator[Oracle]:
+    """Open an oracle of `ADVANTAGES`, with a sandbox for candidates that are answers."""
+    with sandboxes.make(sandbox) as opened:
+        yield Oracle(tasks, UnitTests(opened, reasoning=NONE), ADVANTAGES[name], max_turns)
+
+
+class Oracle(Critic):
+    """Ranks by exact advantages. It has the tasks, and finds a dialogue's task by the hidden information.
+
+    Args:
+        tasks: Embedded tasks.
+        unit_tests: Scores candidates that are answers.
+        advantages: `task_advantages` or `marginal_advantages`.
+        max_turns: Maximum number of agent turns; 0 for each task's own limit.
+    """
+
+    def __init__(
+        self, tasks: Sequence[Task], unit_tests: UnitTests, advantages: Advantages = task_advantages, max_turns: int = 0
+    ) -> None:
+        self.tasks = {(task.description, task.hidden.reference): task for task in tasks}
+        self.unit_tests, self.advantages, self.max_turns = unit_tests, advantages, max_turns
+
+    def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
+        """Exact advantages of candidates for the next agent turn; see `Critic`."""
+        return self.advantages(self._task(messages, hidden), messages, texts, self.unit_tests, self.max_turns)
+
+    def _task(self, messages: Messages, hidden: str) -> Task:
+        try:
+            return self.tasks[messages[0]["content"], hidden]
+        except KeyError:
+            raise ValueError(
+                "Expected the dialogue and reference of one of the critic's tasks, got those of another task."
+            ) from None

@@ -18,8 +18,9 @@ import sandboxes
 from colbench_gym.reasoning import NONE
 from colbench_gym.scoring.answer import defines_function, parse_message
 from colbench_gym.scoring.details import AnswerDetails, TestDetails, explain_answers, meaning
+from colbench_gym.scoring.measures import turns_heard
 from colbench_gym.scoring.unit_tests import UnitTests
-from colbench_gym.simulators.code_facts import facts_from_reference
+from colbench_gym.simulators.code_to_text.reference_facts import facts_from_reference
 from colbench_gym.tasks import Fact, Task
 from colbench_gym.tasks.embedded import family_of
 from sandboxes import Limits
@@ -28,7 +29,7 @@ from sandboxes.values import fingerprint_of
 from sweetrl_agent.core.explanation import ANSWER_CUT, PASSED, VOID, Failure, FailureKind, WishCounts
 from sweetrl_agent.envs.backend_exact_credit import recorded_advantages
 
-#: Limit of one program in an explanation: with that of grading, a few endless loops would take minutes.
+#: Limit of a program in an explanation. With the limit of grading, a few endless loops would take minutes.
 LIMITS = Limits(program_timeout_s=2.0)
 #: Maximum number of other specifications that the behaviour of an answer is compared with.
 MOST_ALTERNATIVES = 200
@@ -49,7 +50,7 @@ NEVER_ASKED = FailureKind(
 )
 ASKED_IN_VAIN = FailureKind(
     "asked_in_vain",
-    "asked about a wish, but was not told",
+    "asked about a wish in vain",
     "All turns were used, and the agent asked about each wish that was never stated, e.g. as the second of two questions.",
 )
 ANSWERED_EARLY = FailureKind(
@@ -87,7 +88,7 @@ Messages = Sequence[Mapping[str, str]]
 
 
 def failure(row: Mapping[str, Any], task: Task, turn_limit: int, states_wishes: bool) -> Failure:
-    """The kind of an episode; the table of kinds is decided from top to bottom as in docs/why.md.
+    """The kind of an episode: the first that fits, in the order of the table in docs/why.md.
 
     Args:
         row: Row of `evaluation.jsonl`.
@@ -122,17 +123,11 @@ def failure(row: Mapping[str, Any], task: Task, turn_limit: int, states_wishes: 
     return Failure(kind.name, wishes, unheard, about)
 
 
-def turns_heard(facts: Sequence[Fact], messages: Messages) -> list[int | None]:
-    """For each fact, the turn of the agent, from 1, whose reply states it first; None if none does."""
-    replies = [message["content"] for message in messages[1:] if message["role"] == "user"]
-    return [next((turn for turn, text in enumerate(replies, 1) if fact.sentence in text), None) for fact in facts]
-
-
 def turns_asked(facts: Sequence[Fact], messages: Messages) -> list[int | None]:
     """For each fact, the first turn, from 1, with a known question on its topic; None if there is none."""
-    said = [_plain(message["content"]) for message in messages if message["role"] == "assistant"]
+    texts = [_plain(message["content"]) for message in messages if message["role"] == "assistant"]
     return [
-        next((turn for turn, text in enumerate(said, 1) if any(question in text for question in _known(fact))), None)
+        next((turn for turn, text in enumerate(texts, 1) if any(question in text for question in _known(fact))), None)
         for fact in facts
     ]
 
@@ -169,8 +164,8 @@ def explain(
 def wish_counts(episodes: Sequence[tuple[Mapping[str, Any], Task]], sandbox: Spec, semantics: Any) -> list[WishCounts | None]:
     """See `core.explanation.Explains.wish_counts`; for a human who states wishes word for word. Answers run in a sandbox.
 
-    An answer does a wish if it has the reference's value in a hidden test whose value the wish changes. Wishes change each other's values, so the answer is
-    compared with the reference that knows those wishes with which most values agree.
+    An answer does a wish if it has the reference's value in a hidden test whose value the wish changes. Wishes change each other's values. The answer is
+    therefore compared with the reference for the combination of wishes that explains most of its values.
 
     Args:
         episodes: Rows of `evaluation.jsonl` with their tasks.
@@ -187,7 +182,7 @@ def wish_counts(episodes: Sequence[tuple[Mapping[str, Any], Task]], sandbox: Spe
 def _details(
     episodes: Sequence[tuple[Mapping[str, Any], Task]], chosen: Iterable[int], sandbox: Spec, semantics: Any
 ) -> dict[int, AnswerDetails]:
-    """What the answers of the chosen episodes do, by their places; they and their references run in a sandbox."""
+    """Details of the answers of the chosen episodes, by index. Answers and references run in a sandbox."""
     order = sorted(chosen, key=lambda i: episodes[i][1].id)  # a reference then runs once
     answers = [(episodes[i][1], _answer(episodes[i][0]["dialogue_history"]) or None) for i in order]
     with sandboxes.make(sandbox) as opened:
@@ -206,8 +201,8 @@ def _wish_counts(row: Mapping[str, Any], task: Task, details: AnswerDetails) -> 
 
 
 def _written(task: Task, got: Sequence[str]) -> set[str]:
-    """Topics of the wishes that an answer does, given the fingerprints of its values; the answer counts as the closest reference, see `wish_counts`."""
-    plain = {frozenset(topic for topic, _ in one.changed): one for one in _alternatives(task) if one.is_plain}
+    """Topics of the wishes that an answer does, given the fingerprints of its values. The closest reference stands for the answer, see `wish_counts`."""
+    plain = {frozenset(topic for topic, _ in spec.changed): spec for spec in _alternatives(task) if spec.is_plain}
 
     def agreeing(without: frozenset[str]) -> int:
         return sum(plain[without].fingerprint(i) == value for i, value in enumerate(got))
@@ -226,15 +221,15 @@ def _exact(row: Mapping[str, Any], task: Task, max_turns: int, states_wishes: bo
     """The exact advantage of every turn, where it is known."""
     if not states_wishes or not task.hidden.facts:
         return {}
-    found = recorded_advantages(task, row["dialogue_history"], bool(row["success"]), max_turns)
-    return {"advantages": {"exact": [round(value, 4) for value in found]}}
+    advantages = recorded_advantages(task, row["dialogue_history"], bool(row["success"]), max_turns)
+    return {"advantages": {"exact": [round(value, 4) for value in advantages]}}
 
 
 def _explanation(task: Task, messages: Messages, details: AnswerDetails, states_wishes: bool) -> dict[str, Any]:
     topics = _topics_by_test(task) or ((),) * len(details.tests)
     return {
         "wishes": list(_wishes(task, messages, states_wishes)),
-        "tests": [_test(test, own) for test, own in zip(details.tests, topics, strict=False)],
+        "tests": [_test(test, names) for test, names in zip(details.tests, topics, strict=False)],
         "answer": details.source,
         "reference": task.hidden.reference,
         "notes": list(_notes(task, details)),
@@ -254,7 +249,7 @@ def _test(test: TestDetails, topics: Sequence[str]) -> dict[str, Any]:
 
 
 def _wishes(task: Task, messages: Messages, states_wishes: bool) -> Iterator[dict[str, Any]]:
-    """The special facts, and others that were asked about or heard; of a row, whose wishes nobody has named, all facts in its reference."""
+    """The special facts, and others that were asked about or heard. For a row with unknown wishes: all facts in its reference."""
     facts = task.hidden.facts or facts_from_reference(task.hidden.reference, task.signature)
     heard = turns_heard(facts, messages) if states_wishes else [None] * len(facts)
     for fact, stated, asked in zip(facts, heard, turns_asked(facts, messages), strict=True):
@@ -268,7 +263,7 @@ class _Alternative:
     """A specification of the family of an embedded task.
 
     Attributes:
-        changed: The topics on which it differs from the task, with what the human would say then; empty for the task itself.
+        changed: Topics on which it differs from the task, with the sentence that the human would say; empty for the task itself.
         is_plain: Whether it has no wish on these topics.
         values: Values of its reference for the hidden tests.
     """
@@ -282,7 +277,7 @@ class _Alternative:
         return fingerprint_of(self.values[test])
 
     def equals(self, fingerprints: Sequence[str]) -> bool:
-        """Whether its values are those of an answer; compared one by one, since most differ in the first."""
+        """Whether its values equal an answer's. It stops at the first difference, which is mostly the first value."""
         return all(self.fingerprint(i) == got for i, got in enumerate(fingerprints))
 
 
@@ -294,42 +289,43 @@ def _alternatives(task: Task) -> tuple[_Alternative, ...]:
     family, choice = family_of(task)
     options = [range(len(topic.options)) if chosen else (0,) for topic, chosen in zip(family.topics, choice, strict=True)]
     others = sorted(product(*options), key=lambda other: sum(a != b for a, b in zip(other, choice, strict=True)))
-    found = []
+    alternatives = []
     for other in islice(others, MOST_ALTERNATIVES):
         changes = [i for i, (a, b) in enumerate(zip(other, choice, strict=True)) if a != b]
         if (values := family.values(other)) is not None:
             changed = tuple((family.topics[i].name, family.topics[i].options[other[i]].says) for i in changes)
-            found.append(_Alternative(changed, not any(other[i] for i in changes), values))
-    return tuple(found)
+            alternatives.append(_Alternative(changed, not any(other[i] for i in changes), values))
+    return tuple(alternatives)
 
 
 @lru_cache(maxsize=1024)
 def _topics_by_test(task: Task) -> tuple[tuple[str, ...], ...]:
     """For each hidden test, the topics whose wish changes its value; empty if the wishes are unknown."""
-    own, *others = _alternatives(task) or [None]
-    plain = [one for one in others if one is not None and len(one.changed) == 1 and one.is_plain]
-    tests = range(len(own.values)) if own is not None else ()
+    exact, *others = _alternatives(task) or [None]
+    plain = [other for other in others if other is not None and len(other.changed) == 1 and other.is_plain]
+    tests = range(len(exact.values)) if exact is not None else ()
     return tuple(
-        tuple(one.changed[0][0] for one in plain if own is not None and one.fingerprint(i) != own.fingerprint(i)) for i in tests
+        tuple(other.changed[0][0] for other in plain if exact is not None and other.fingerprint(i) != exact.fingerprint(i))
+        for i in tests
     )
 
 
 def _notes(task: Task, details: AnswerDetails) -> Iterator[str]:
-    """What the author of the agent should change, and what a wrong answer does instead if it is what the reference of another specification does."""
+    """Advice for the author of the agent, and the other specification that a wrong answer implements, if there is one."""
     if details.fault:
         yield details.fault
     got = [test.fingerprint for test in details.tests]
     if not got or all(test.outcome == "passed" for test in details.tests):
         return
-    same = next((one for one in _alternatives(task) if one.changed and one.equals(got)), None)
+    same = next((spec for spec in _alternatives(task) if spec.changed and spec.equals(got)), None)
     if same is None:
         return
     topics = " and ".join(topic for topic, _ in same.changed)
     if same.is_plain:
         yield f"In all tests the program does what the reference would do without the wish on {topics}."
     else:
-        said = " ".join(sentence for _, sentence in same.changed)
-        yield f"In all tests the program does what the reference would do with another choice on {topics}: {said}"
+        sentences = " ".join(sentence for _, sentence in same.changed)
+        yield f"In all tests the program does what the reference would do with another choice on {topics}: {sentences}"
 
 
 def _is_program(outcome: str, answer: str, name: str) -> bool:

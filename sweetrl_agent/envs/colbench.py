@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from colbench_gym.agents.scripted import OracleAgent, random_agent
 from colbench_gym.dialogue import Dialogue
-from colbench_gym.envs.colbench_env import ColBenchEnv, turn_limit
+from colbench_gym.envs.colbench_env import ColBenchEnv, isolate_human, turn_limit
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.errors import SandboxError
 from colbench_gym.evaluation.human_trial import few_questions, known_trial
@@ -20,23 +20,22 @@ from colbench_gym.scoring.answer import ANSWER_MARKER, parse_message
 from colbench_gym.scoring.measures import reply_measures
 from colbench_gym.scoring.pages import current_page
 from colbench_gym.simulators import Simulator
-from colbench_gym.simulators.isolated import isolate_human
-from colbench_gym.simulators.openai import OpenAIHuman
-from colbench_gym.simulators.scripted import LEVELS
-from colbench_gym.simulators.transcript import transcript
+from colbench_gym.simulators.facts.scripted_human import LEVELS
+from colbench_gym.simulators.model.openai import OpenAIHuman
+from colbench_gym.simulators.model.transcript import transcript
 from colbench_gym.tasks import Task
 from colbench_gym.tasks.rows import OnError, row_from_task
 from colbench_gym.wrappers.discrete_actions import DialogueActions, DiscreteActions
 from sandboxes import system_lacks
 from sandboxes.named import name_and_arguments, nearest, where
 from sweetrl_agent.core.agents import AgentPolicy, Oracle
-from sweetrl_agent.core.environment import CAPABILITIES, EnvironmentRecord, Settings, TaskSettings
+from sweetrl_agent.core.environment import CAPABILITIES, EnvironmentRecord
 from sweetrl_agent.core.settings import require_file
 
 if TYPE_CHECKING:
     from sweetrl_agent.core.episode import Episode, Messages
 
-#: Arguments of an environment that have their own settings, and so are not allowed in `env_kwargs`.
+#: Arguments of an environment that are settings, and so not allowed in `env_kwargs`.
 _GIVEN = frozenset(("tasks", "simulator", "sandbox", "max_turns", "on_error", "render_mode"))
 #: Processes or browsers that score answers while the agent generates.
 SANDBOX_WORKERS = 2
@@ -61,11 +60,11 @@ class ColBenchRecord(EnvironmentRecord):
         """The record's own defaults only: the main job's defaults already suit our environments."""
         return dict(self.defaults)
 
-    def has_demonstrations(self, given: TaskSettings) -> bool:
+    def has_demonstrations(self, given: Any) -> bool:
         """See `EnvironmentRecord`; only the embedded tasks have them."""
         return given.tasks.startswith("embedded:")
 
-    def check_tiny(self, given: TaskSettings) -> None:
+    def check_tiny(self, given: Any) -> None:
         """See `EnvironmentRecord`.
 
         Raises:
@@ -78,7 +77,7 @@ class ColBenchRecord(EnvironmentRecord):
                 "give dialogues with `--demonstrations`, or a pretrained chat model with `--model`."
             )
 
-    def load_tasks(self, source: str, given: TaskSettings) -> tuple[Task, ...]:
+    def load_tasks(self, source: str, given: Any) -> tuple[Task, ...]:
         """See `EnvironmentRecord`; the environment parses the names and their slices."""
         on_error: OnError = given.on_error  # type: ignore[assignment]
         tasks = self.env.load_tasks(source, on_error)
@@ -88,13 +87,13 @@ class ColBenchRecord(EnvironmentRecord):
         """The task as ColBench's row."""
         return row_from_task(task)
 
-    def turn_limit(self, task: Task, given: TaskSettings) -> int:
+    def turn_limit(self, task: Task, given: Any) -> int:
         """See `EnvironmentRecord`."""
         return turn_limit(task, given.max_turns)
 
-    def environments(self, config: Settings, tasks: Sequence[Task], num_envs: int, simulator: Any = None) -> ColBenchVectorEnv:
+    def environments(self, config: Any, tasks: Sequence[Task], num_envs: int, simulator: Any = None) -> ColBenchVectorEnv:
         """See `EnvironmentRecord`."""
-        made = ColBenchVectorEnv(
+        envs = ColBenchVectorEnv(
             num_envs=num_envs,
             autoreset_mode="disabled",
             env_class=self.env,
@@ -106,8 +105,8 @@ class ColBenchRecord(EnvironmentRecord):
             **{**_reasoning(config), **config.task.keyword_arguments()},
         )
         if config.task.isolate_generators == "true":
-            isolate_human(made.envs)
-        return made
+            isolate_human(envs.envs)
+        return envs
 
     def measures(self, episode: Episode, task: Task) -> dict[str, Any]:
         """Fraction of the hidden code that the simulated human leaked, and fraction of the task's special wishes that it stated."""
@@ -126,10 +125,10 @@ class ColBenchRecord(EnvironmentRecord):
         return transcript(Dialogue.from_dicts(list(messages)), max_chars)
 
     def human_server(self, human: Any) -> tuple[str | None, str] | None:
-        """See `EnvironmentRecord`; a human with recorded replies uses no server."""
+        """See `EnvironmentRecord`; None for a human with recorded replies."""
         return (human.base_url, human.api_key_env) if isinstance(human, OpenAIHuman) and not human.is_deterministic else None
 
-    def capabilities(self, config: Settings) -> frozenset[str]:
+    def capabilities(self, config: Any) -> frozenset[str]:
         """See `EnvironmentRecord`; determined from the class, without making an environment."""
         return frozenset(
             {name for name, attribute in CAPABILITIES.items() if hasattr(self.env, attribute)}
@@ -137,7 +136,7 @@ class ColBenchRecord(EnvironmentRecord):
             | ({"behaviour"} if self.has_behaviour(config.task) else set())
         )
 
-    def check(self, config: Settings) -> None:
+    def check(self, config: Any) -> None:
         """Make and close the simulated human, and check the environment's other arguments.
 
         Raises:
@@ -161,24 +160,24 @@ class ColBenchRecord(EnvironmentRecord):
         except TypeError as error:
             raise ValueError(f"An argument of `simulator` is of a wrong type: {error}.") from None
 
-    def _try_a_reply(self, human: Simulator, name: str, config: Settings) -> None:
-        """Ask a simulated human of somebody else's for one reply, so that an error shows before anything is trained."""
+    def _try_a_reply(self, human: Simulator, name: str, config: Any) -> None:
+        """Ask a user-defined simulated human for one reply, so that an error shows before anything is trained."""
         task = self.load_tasks(config.task.tasks, config.task)[0]
         dialogue = Dialogue().add("user", task.description).add("assistant", "What should it do?")
         try:
             reply = human.reply(task, dialogue, 0)
-        except Exception as error:  # somebody else's class may fail in any way
+        except Exception as error:  # a user-defined class may fail in any way
             raise ValueError(f"`simulator` {name!r} fails to reply ({where(error)}).") from error
         if not isinstance(reply, str):
             kind = type(human).__name__
             raise ValueError(f"`reply` of the simulator {kind!r} must return a text, got {type(reply).__name__}.")
 
-    def known_trial(self, config: Settings) -> Trial | None:
+    def known_trial(self, config: Any) -> Trial | None:
         """See `EnvironmentRecord`."""
         with closing(self.make_simulator(config.task.simulator_spec())) as human:
             return known_trial(human, config.task.simulator_spec(), config.task.sandbox_spec())
 
-    def trial_agent(self, config: Settings) -> Act:
+    def trial_agent(self, config: Any) -> Act:
         """See `EnvironmentRecord`."""
         return few_questions(config.task.env, config.task.sandbox_spec())
 
@@ -186,7 +185,7 @@ class ColBenchRecord(EnvironmentRecord):
     def make_simulator(self, spec: Any) -> Simulator:
         """Make the simulated human of a specification, as the environment does."""
 
-    def scripted_policy(self, name: str, config: Settings) -> Any:
+    def scripted_policy(self, name: str, config: Any) -> Any:
         """See `EnvironmentRecord`: random questions or slots (general questions on real rows), and the hidden reference at once."""
         if name == "oracle":
             return Oracle(OracleAgent())
@@ -194,7 +193,7 @@ class ColBenchRecord(EnvironmentRecord):
             AgentPolicy(random_agent(config.task.env, config.task.tasks, config.task.max_turns)) if name == "random" else None
         )
 
-    def check_actions(self, config: Settings) -> None:
+    def check_actions(self, config: Any) -> None:
         """See `EnvironmentRecord`; the actions cover only the embedded tasks.
 
         Raises:
@@ -206,28 +205,28 @@ class ColBenchRecord(EnvironmentRecord):
             raise ValueError(f"Discrete actions are made for the embedded tasks of {given.env}, got {sources}.")
 
     @abstractmethod
-    def actions(self, config: Settings) -> DialogueActions:
+    def actions(self, config: Any) -> DialogueActions:
         """The discrete dialogue actions, for agents that are not language models."""
 
-    def action_arguments(self, config: Settings, stack: ExitStack) -> dict[str, Any]:
-        """Arguments of the environment for training with discrete actions; resources to close are put on the stack."""
+    def action_arguments(self, config: Any, stack: ExitStack) -> dict[str, Any]:
+        """Arguments of the environment for training with discrete actions. The stack closes their resources."""
         return {"sandbox": config.task.sandbox_spec()}
 
     @contextmanager
-    def action_environments(self, config: Settings, tasks: Sequence[Task], num_envs: int) -> Iterator[list[DiscreteActions]]:
+    def action_environments(self, config: Any, tasks: Sequence[Task], num_envs: int) -> Iterator[list[DiscreteActions]]:
         """Environments with discrete actions on the given tasks, which share a scorer; closed on exit."""
         with ExitStack() as stack:
             arguments = self.action_arguments(config, stack)
-            made: Any = self.env
-            own = [
-                made(tasks=tasks, simulator=config.task.simulator_spec(), max_turns=config.task.max_turns or None, **arguments)
+            make: Any = self.env
+            envs = [
+                make(tasks=tasks, simulator=config.task.simulator_spec(), max_turns=config.task.max_turns or None, **arguments)
                 for _ in range(num_envs)
             ]
-            for env in own:
-                env.share(own[0], workers=2)
+            for env in envs:
+                env.share(envs[0], workers=2)
                 stack.callback(env.close)
             actions = self.actions(config)
-            yield [DiscreteActions(env, actions) for env in own]
+            yield [DiscreteActions(env, actions) for env in envs]
 
 
 def _reasoning(config: Any) -> dict[str, str]:

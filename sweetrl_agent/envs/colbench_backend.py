@@ -10,11 +10,11 @@ from colbench_gym.envs.backend import BackendEnv
 from colbench_gym.envs.colbench_env import ColBenchEnv
 from colbench_gym.simulators import SIMULATORS, Simulator, make
 from colbench_gym.tasks import Task
-from colbench_gym.tasks.embedded import dial_of_source, with_dial
+from colbench_gym.tasks.embedded import dial_of_source, one_wish_apart, with_dial
 from colbench_gym.wrappers.discrete_actions import DialogueActions
 from colbench_gym.wrappers.question_actions import QuestionActions
 from sweetrl_agent.core.critic import Critic
-from sweetrl_agent.core.environment import Demonstrations, Settings
+from sweetrl_agent.core.environment import Demonstrations
 from sweetrl_agent.core.explanation import Failure, FailureKind, WishCounts
 from sweetrl_agent.envs import backend_explanation
 from sweetrl_agent.envs.colbench import ColBenchRecord
@@ -59,15 +59,25 @@ class BackendRecord(ColBenchRecord):
 
         return demonstrations(tasks, make("scripted"), count, seed, PRETRAINED)
 
-    def oracles(self, config: Settings) -> Collection[str]:
+    def capabilities(self, config: Any) -> frozenset[str]:
+        """See `EnvironmentRecord`; other tasks of the family are known on the embedded tasks only."""
+        missing = set() if config.task.tasks.startswith("embedded:") else {"redraw"}
+        return super().capabilities(config) - missing
+
+    def oracles(self, config: Any) -> Collection[str]:
         """See `EnvironmentRecord`; of the embedded tasks only."""
         return ("exact", "marginal") if config.task.tasks.startswith("embedded:") else ()
 
-    def open_oracle(self, name: str, config: Settings, tasks: Sequence[Task]) -> AbstractContextManager[Critic]:
+    def open_oracle(self, name: str, config: Any, tasks: Sequence[Task]) -> AbstractContextManager[Critic]:
         """See `EnvironmentRecord`."""
-        from sweetrl_agent.envs.backend_oracle import open_oracle
+        from sweetrl_agent.envs.backend_exact_credit import open_oracle
 
         return open_oracle(name, tasks, config.task.sandbox_spec(), config.task.max_turns)
+
+    def alternatives(self, hidden: str, tasks: Sequence[Task]) -> Sequence[str]:
+        """See `EnvironmentRecord`: programs of the family that differ in one wish; of the embedded tasks only."""
+        task = next((task for task in tasks if task.hidden.reference == hidden), None)
+        return one_wish_apart(task) if task is not None and task.id.startswith("embedded/") else ()
 
     def level(self, source: str) -> str:
         """The name of the dial."""
@@ -95,7 +105,7 @@ class BackendRecord(ColBenchRecord):
         """See `ColBenchRecord`."""
         return make(spec)
 
-    def actions(self, config: Settings) -> DialogueActions:
+    def actions(self, config: Any) -> DialogueActions:
         """Questions about the topics of the dial, and an answer from the replies."""
         return QuestionActions(dial_of_source(config.task.tasks))
 

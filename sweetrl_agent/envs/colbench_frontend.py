@@ -14,8 +14,8 @@ from colbench_gym.tasks import Task
 from colbench_gym.wrappers.discrete_actions import DialogueActions
 from colbench_gym.wrappers.slot_actions import SlotActions
 from sandboxes.browser import Browser, LayoutBrowser
-from sandboxes.pages.cache import RenderingCache
-from sweetrl_agent.core.environment import Demonstrations, Settings
+from sandboxes.pages.page import RenderingCache
+from sweetrl_agent.core.environment import Demonstrations
 from sweetrl_agent.core.explanation import Failure, FailureKind
 from sweetrl_agent.envs import frontend_explanation
 from sweetrl_agent.envs.colbench import ColBenchRecord
@@ -35,8 +35,8 @@ class FrontendRecord(ColBenchRecord):
     defaults: ClassVar[Mapping[str, Any]] = {
         "max_turns": 6, "test_tasks": "embedded:test[:150]", "unseen_tasks": "embedded:unseen[:30]", "max_new_tokens": 120,
         "sft_dialogues": 4000, "sft_batch": 8, "sft_learning_rate": 2e-3, "sft_muon_learning_rate": 2e-2, "tiny_vocab_size": 2048, "num_tasks": 250, "min_best": 0.0, "min_difference": 0.1, "credit_tasks": 0,
-        "temperature": 1.0, "num_states": 400, "num_candidates": 16, "actor_learning_rate": 1e-4, "actor_beta": 0.1, "actor_nll": 0.3, "actor_epochs": 1.0, "pairs_per_turn": 4, "reference_hidden": True,
-        "rft_batch": 32, "rft_epochs": 1.0, "mtdpo_learning_rate": 1e-4, "mtdpo_beta": 0.1, "mtdpo_nll": 0.1,
+        "temperature": 1.0, "sweet.num_states": 400, "sweet.num_candidates": 16, "sweet.actor_learning_rate": 1e-4, "sweet.actor_beta": 0.1, "sweet.actor_nll": 0.3, "sweet.actor_epochs": 1.0, "sweet.pairs_per_turn": 4, "sweet.reference_hidden": True,
+        "rft.batch": 32, "rft.epochs": 1.0, "mtdpo.learning_rate": 1e-4, "mtdpo.beta": 0.1, "mtdpo.nll": 0.1,
     }  # fmt: skip
 
     pretrained_defaults: ClassVar[Mapping[str, Any]] = {"system_prompt": "pages", "max_new_tokens": 1024}
@@ -48,7 +48,7 @@ class FrontendRecord(ColBenchRecord):
         return demonstrations(tasks, count, seed)
 
     def check_sandbox(self, spec: Any) -> None:
-        """See `EnvironmentRecord`; a class of somebody else's is a `Browser`."""
+        """See `EnvironmentRecord`; a user-defined class is a `Browser`."""
         sandboxes.check_name(spec, Browser, ("render", "close"))
 
     def failure(self, row: Mapping[str, Any], task: Task, config: Any) -> Failure:
@@ -64,10 +64,10 @@ class FrontendRecord(ColBenchRecord):
         """See `ColBenchRecord`."""
         return make_designer(spec, Browser(), has_edits=False)
 
-    def actions(self, config: Settings) -> DialogueActions:
+    def actions(self, config: Any) -> DialogueActions:
         """Values of the slots of a page."""
         return SlotActions()
 
-    def action_arguments(self, config: Settings, stack: ExitStack) -> dict[str, Any]:
+    def action_arguments(self, config: Any, stack: ExitStack) -> dict[str, Any]:
         """See `ColBenchRecord`; pages made of slots are our own, and only their layout is used, not their pictures."""
         return {"sandbox": stack.enter_context(LayoutBrowser(workers=1, cache=RenderingCache(most=50_000)))}

@@ -1,8 +1,8 @@
 """Scripted, deliberately mediocre demonstrations of page design with a simulated human, for SFT of the tiny model.
 
 The demonstrator shows the most common page, hears the differences, and corrects some of them. It often misses something and stops too early,
-which leaves room for learning. Some of the dialogues are guided by the hidden page, given as a system message: in these it shows that page at
-once. Without them a model from scratch could not read the hidden information of the critic, which any pretrained model can.
+which leaves room for learning. Some of the dialogues are guided by the hidden page, given as a system message: the demonstrator shows that page at
+once. Without them a model from scratch could not read the critic's hidden information. A pretrained model can.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from colbench_gym.scoring.answer import ANSWER_MARKER
-from colbench_gym.simulators.design_differences import differences
-from colbench_gym.simulators.scripted_design import CONTENT, sentences
+from colbench_gym.seeds import derive_seed
+from colbench_gym.simulators.pages.differences import differences
+from colbench_gym.simulators.pages.scripted_designer import CONTENT, sentences
 from colbench_gym.tasks.designs.design import SLOTS, Design, plain_design
 from colbench_gym.tasks.designs.embedded import design_of
 from colbench_gym.tasks.task import Task
 from sandboxes.browser import LayoutBrowser
 from sandboxes.pages import Page, Rendering
-from sandboxes.pages.cache import RenderingCache
-from sweetrl_agent.core.messages import hint_message
-from sweetrl_agent.core.seeds import derive_seed
+from sandboxes.pages.page import RenderingCache
+from sweetrl_agent.core.hint import hint_message
 
 #: Size of the cache of pages' boxes, some kilobytes each.
 CACHED = 50_000
@@ -59,7 +59,7 @@ class Demonstrator:
 class _Dialogue:
     task: Task
     wanted: Design
-    own: Design
+    page: Design
     rng: np.random.Generator
     rounds: int
     messages: list[dict[str, str]]
@@ -67,7 +67,7 @@ class _Dialogue:
 
 
 def demonstrations(
-    tasks: Sequence[Task], num_dialogues: int, seed: int, demonstrator: Demonstrator | None = None, level: str = "normal"
+    tasks: Sequence[Task], num_dialogues: int, seed: int, demonstrator: Demonstrator | None = None
 ) -> list[list[dict[str, str]]]:
     """`num_dialogues` demonstrations on embedded pages as chat messages, on the tasks in rotation, with the scripted human.
 
@@ -77,11 +77,11 @@ def demonstrations(
     demonstrator = demonstrator or Demonstrator()
     dialogues = [_begin(tasks[i % len(tasks)], demonstrator, derive_seed(seed, "imitation", i)) for i in range(num_dialogues)]
     with LayoutBrowser(cache=RenderingCache(most=CACHED)) as browser:
-        while under_way := [dialogue for dialogue in dialogues if not dialogue.is_over]:
-            pages = browser.render([Page(dialogue.own.html()) for dialogue in under_way])
-            references = browser.render([Page(dialogue.task.hidden.reference) for dialogue in under_way])
-            for dialogue, page, reference in zip(under_way, pages, references, strict=True):
-                _continue(dialogue, page, reference, demonstrator, level)
+        while unfinished := [dialogue for dialogue in dialogues if not dialogue.is_over]:
+            renderings = browser.render([Page(dialogue.page.html()) for dialogue in unfinished])
+            references = browser.render([Page(dialogue.task.hidden.reference) for dialogue in unfinished])
+            for dialogue, rendering, reference in zip(unfinished, renderings, references, strict=True):
+                _continue(dialogue, rendering, reference, demonstrator)
     return [dialogue.messages for dialogue in dialogues]
 
 
@@ -89,13 +89,13 @@ def _begin(task: Task, demonstrator: Demonstrator, seed: int) -> _Dialogue:
     rng = np.random.default_rng(seed)
     wanted = design_of(task)
     is_hinted = rng.random() < demonstrator.hinted_fraction
-    own = wanted if is_hinted else _first_draft(wanted, demonstrator, rng)
+    page = wanted if is_hinted else _first_draft(wanted, demonstrator, rng)
     messages = [
         *hint_message(task.hidden.reference if is_hinted else "", noun="page"),
         {"role": "user", "content": task.description},
     ]
     rounds = int(rng.choice(len(demonstrator.rounds), p=demonstrator.rounds))
-    dialogue = _Dialogue(task, wanted, own, rng, rounds, [*messages, {"role": "assistant", "content": own.html()}])
+    dialogue = _Dialogue(task, wanted, page, rng, rounds, [*messages, {"role": "assistant", "content": page.html()}])
     if rounds == 0:
         _hand_in(dialogue)
     return dialogue
@@ -109,17 +109,17 @@ def _first_draft(wanted: Design, demonstrator: Demonstrator, rng: np.random.Gene
     return Design(wanted.topic, choices)
 
 
-def _continue(dialogue: _Dialogue, page: Rendering, reference: Rendering, demonstrator: Demonstrator, level: str) -> None:
+def _continue(dialogue: _Dialogue, rendering: Rendering, reference: Rendering, demonstrator: Demonstrator) -> None:
     heard = [message["content"] for message in dialogue.messages if message["role"] == "user"][1:]
-    said = sentences(differences(page, reference), heard, level)
-    dialogue.messages.append({"role": "user", "content": " ".join(said) or CONTENT})
-    if said:
-        for sentence in said:
+    feedback = sentences(differences(rendering, reference), heard, "normal")
+    dialogue.messages.append({"role": "user", "content": " ".join(feedback) or CONTENT})
+    if feedback:
+        for sentence in feedback:
             if dialogue.rng.random() < demonstrator.hears:
-                dialogue.own = _mended(dialogue, sentence, demonstrator.errs)
-        dialogue.messages.append({"role": "assistant", "content": dialogue.own.html()})
+                dialogue.page = _mended(dialogue, sentence, demonstrator.errs)
+        dialogue.messages.append({"role": "assistant", "content": dialogue.page.html()})
     dialogue.rounds -= 1
-    if not said or dialogue.rounds == 0:
+    if not feedback or dialogue.rounds == 0:
         _hand_in(dialogue)
 
 
@@ -134,11 +134,11 @@ def _hand_in(dialogue: _Dialogue) -> None:
 
 
 def _mended(dialogue: _Dialogue, sentence: str, errs: float) -> Design:
-    """The page with the first slot corrected that the sentence may refer to; matching colours change together."""
+    """The page, corrected in the first wrong slot that the sentence may refer to. Matching colours change together."""
     slots = next((slots for words, slots in _ABOUT if words in sentence), ("layout",))
-    wrong = [slot for slot in slots if dialogue.own[slot] != dialogue.wanted[slot]]
-    choices = dict(dialogue.own.choices)
+    wrong = [slot for slot in slots if dialogue.page[slot] != dialogue.wanted[slot]]
+    choices = dict(dialogue.page.choices)
     for slot in wrong[:2] if wrong[:1] == ["tone"] else wrong[:1]:
         options = SLOTS[slot][:12]
         choices[slot] = str(dialogue.rng.choice(options)) if dialogue.rng.random() < errs else dialogue.wanted[slot]
-    return Design(dialogue.own.topic, choices)
+    return Design(dialogue.page.topic, choices)

@@ -15,10 +15,10 @@ from colbench_gym.evaluation.trial import Trial
 from colbench_gym.lmrl.data import episodes
 from sandboxes.named import load_named, name_and_arguments
 from sweetrl_agent.core.critic import Critic
-from sweetrl_agent.core.environment import EnvironmentRecord, Settings, TaskSettings
+from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.episode import Episode, Messages
 
-#: Seeds of behaviour data begin here, beyond those of tasks.
+#: First seed of behaviour data, larger than the seeds of tasks.
 FIRST_SEED = 100_000_000
 
 
@@ -49,39 +49,41 @@ class GameRecord(EnvironmentRecord):
         "sft_dialogues": 3_000, "sft_epochs": 4, "sft_batch": 32, "sft_learning_rate": 3e-3, "sft_muon_learning_rate": 1e-2,
         "tiny_hidden_size": 96, "tiny_layers": 2, "tiny_vocab_size": 4_096, "temperature": 1.0, "max_new_tokens": 12,
         "num_tasks": 250, "tasks": "seeds:0-9999", "test_tasks": "seeds:1000000-1000199",
-        "filtered_bc_fraction": 0.2, "filtered_bc_batch": 32, "filtered_bc_epochs": 4.0,
-        "mc_batch": 64, "mc_epochs": 3.0, "mc_learning_rate": 3e-3, "mc_muon_learning_rate": 5e-3, "mc_cql": 0.1, "mc_beta": 8.0,
-        "grpo_tasks": 8, "grpo_group": 8, "grpo_iterations": 30, "grpo_learning_rate": 1e-3, "grpo_anneal": True,
+        "filtered_bc.fraction": 0.2, "filtered_bc.batch": 32, "filtered_bc.epochs": 4.0,
+        "mc.batch": 64, "mc.epochs": 3.0, "mc.learning_rate": 3e-3, "mc.muon_learning_rate": 5e-3, "mc.cql": 0.1, "mc.beta": 8.0,
+        "grpo.tasks": 8, "grpo.group": 8, "grpo.iterations": 30, "grpo.learning_rate": 1e-3, "grpo.anneal": True,
     }  # fmt: skip
     uses_global_generators: ClassVar[bool] = False
     pieces: ClassVar[str] = r"[^.?!\n]*[.?!\n]|[^.?!\n]+"
     max_token_length: ClassVar[int] = 96
     success_means: ClassVar[str] = "the game is won"
 
-    def load_tasks(self, source: str, given: TaskSettings) -> tuple[GameTask, ...]:
+    def load_tasks(self, source: str, given: Any) -> tuple[GameTask, ...]:
         """See `EnvironmentRecord`; a task also has the arguments of its environment, which demonstrations depend on."""
         arguments = json.dumps(given.keyword_arguments(), sort_keys=True)
         return tuple(GameTask(task.seed, given.env, arguments) for task in super().load_tasks(source, given))
 
     def behaviour_episodes(self, tasks: Sequence[GameTask], count: int, seed: int) -> list[Episode]:
-        """Episodes of the behaviour policies that the paper's data sets come from (`colbench_gym.lmrl.data`).
+        """Episodes of the paper's behaviour policies (`colbench_gym.lmrl.data`).
 
-        They are of other seeds than those of tasks, and another seed of the run gives another data set.
+        Their seeds differ from the seeds of tasks. Another seed of the run gives another data set.
         """
         rows = episodes(tasks[0].env, count, FIRST_SEED * (seed + 1), json.loads(tasks[0].arguments))
         return [Episode.from_row(row) for row in rows]
 
-    def has_demonstrations(self, given: TaskSettings) -> bool:
+    def has_demonstrations(self, given: Any) -> bool:
         """See `EnvironmentRecord`; all tasks have them."""
         return given.tasks.startswith("seeds:")
 
-    def known_trial(self, config: Settings) -> Trial | None:
-        """See `EnvironmentRecord`; a model server that plays the other side is not asked."""
-        others = [name_and_arguments(name, own)[0] for name, own in config.task.keyword_arguments().items() if _is_spec(own)]
-        return Trial(untried="its other side is a model server") if "openai" in others else None
+    def known_trial(self, config: Any) -> Trial | None:
+        """See `EnvironmentRecord`; no trial where a model server plays the other side."""
+        names = [
+            name_and_arguments(name, value)[0] for name, value in config.task.keyword_arguments().items() if _is_spec(value)
+        ]
+        return Trial(untried="its other side is a model server") if "openai" in names else None
 
-    def scripted_policy(self, name: str, config: Settings) -> None:
-        """See `EnvironmentRecord`; a game's expert sees the game, and no dialogue.
+    def scripted_policy(self, name: str, config: Any) -> None:
+        """See `EnvironmentRecord`; None, since a game's expert sees the game instead of a dialogue.
 
         Raises:
             ValueError: If `name` is "oracle".
@@ -102,31 +104,31 @@ class GuessingRecord(GameRecord):
     """Twenty questions, and guess my city: a question costs 1."""
 
     defaults: ClassVar[Mapping[str, Any]] = {
-        **GameRecord.defaults, "sft_dialogues": 12_000, "sft_epochs": 1, "filtered_bc_epochs": 1.0, "mc_epochs": 1.0, "mc_reward_scale": 10.0,
+        **GameRecord.defaults, "sft_dialogues": 12_000, "sft_epochs": 1, "filtered_bc.epochs": 1.0, "mc.epochs": 1.0, "mc.reward_scale": 10.0,
     }  # fmt: skip
 
 
 class CarDealerRecord(GameRecord):
-    """The car dealer. Words are tokens: what the buyer wants is said again in an offer."""
+    """The car dealer. Words are tokens, since an offer repeats words of the buyer."""
 
     defaults: ClassVar[Mapping[str, Any]] = {
-        **GameRecord.defaults, "max_new_tokens": 40, "sft_dialogues": 12_000, "sft_epochs": 2, "filtered_bc_epochs": 1.0, "mc_epochs": 1.0,
+        **GameRecord.defaults, "max_new_tokens": 40, "sft_dialogues": 12_000, "sft_epochs": 2, "filtered_bc.epochs": 1.0, "mc.epochs": 1.0,
     }  # fmt: skip
     pieces: ClassVar[str] = r" ?\$?[A-Za-z'-]+| ?\$?\d+|[^\sA-Za-z\d]|\s"
     max_token_length: ClassVar[int] = 24
 
 
 class ChessRecord(GameRecord):
-    """Chess, and its endgames. A move is a token, and so is a character of a FEN, or a piece with its square (`position="squares"`).
+    """Chess, and its endgames. A move is a token. So is a character of a FEN, or a piece with its square (`position="squares"`).
 
-    The position is all that counts: the agent reads no earlier one.
+    Only the position counts, so the agent reads no earlier position.
     """
 
     defaults: ClassVar[Mapping[str, Any]] = {
         **GameRecord.defaults, "history": 0, "sft_dialogues": 4_000, "sft_epochs": 2, "sft_batch": 256, "tiny_vocab_size": 2_048, "test_tasks": "seeds:1000000-1000099",
-        "filtered_bc_batch": 256, "filtered_bc_epochs": 2.0, "mc_batch": 16, "mc_reward_scale": 10.0, "grpo_tasks": 2, "grpo_iterations": 20,
-        "turn_ppo_tasks": 16, "turn_ppo_iterations": 10, "turn_ppo_learning_rate": 1e-3, "turn_ppo_anneal": True, "turn_ppo_first_value": -100.0,
-        "turn_ppo_value_weight": 1e-6,
+        "filtered_bc.batch": 256, "filtered_bc.epochs": 2.0, "mc.batch": 16, "mc.reward_scale": 10.0, "grpo.tasks": 2, "grpo.iterations": 20,
+        "turn_ppo.tasks": 16, "turn_ppo.iterations": 10, "turn_ppo.learning_rate": 1e-3, "turn_ppo.anneal": True, "turn_ppo.first_value": -100.0,
+        "turn_ppo.value_weight": 1e-6,
     }  # fmt: skip
     pieces: ClassVar[str] = r"\A[^/]+\Z| ?[KQRBNPkqrbnp][a-h][1-8]| ?\S|\s"
 
@@ -135,8 +137,8 @@ class EndgamesRecord(ChessRecord):
     """Endgames of chess, which are shorter."""
 
     defaults: ClassVar[Mapping[str, Any]] = {
-        **ChessRecord.defaults, "sft_dialogues": 12_000, "grpo_tasks": 8, "grpo_iterations": 30, "turn_ppo_tasks": 64, "turn_ppo_iterations": 30,
-        "turn_ppo_first_value": -8.0, "turn_ppo_value_weight": 1e-4,
+        **ChessRecord.defaults, "sft_dialogues": 12_000, "grpo.tasks": 8, "grpo.iterations": 30, "turn_ppo.tasks": 64, "turn_ppo.iterations": 30,
+        "turn_ppo.first_value": -8.0, "turn_ppo.value_weight": 1e-4,
     }  # fmt: skip
 
 
@@ -144,17 +146,17 @@ class ExactRecord(GameRecord):
     """A game whose exact advantages are known: credit accuracy and the critic "exact" are available.
 
     Attributes:
-        advantages: Exact advantages of messages, as "module:function" of `colbench_gym.lmrl`: a function of the dialogue, what is hidden, the messages and
-            the arguments of the environment.
+        advantages: Exact advantages of messages, as "module:function" of `colbench_gym.lmrl`: a function of the dialogue, the hidden information, the
+            messages and the arguments of the environment.
     """
 
     advantages: ClassVar[str]
 
-    def oracles(self, config: Settings) -> tuple[str]:
+    def oracles(self, config: Any) -> tuple[str]:
         """See `EnvironmentRecord`."""
         return ("exact",)
 
-    def open_oracle(self, name: str, config: Settings, tasks: Sequence[GameTask]) -> AbstractContextManager[Critic]:
+    def open_oracle(self, name: str, config: Any, tasks: Sequence[GameTask]) -> AbstractContextManager[Critic]:
         """See `EnvironmentRecord`."""
         return nullcontext(
             ExactAdvantages(load_named("advantages", f"colbench_gym.lmrl.{self.advantages}"), config.task.keyword_arguments())
@@ -165,7 +167,7 @@ class ExactAdvantages(Critic):
     """The exact advantage of a game as a `Critic`.
 
     Args:
-        advantages: Function of the dialogue, what is hidden, candidate messages and the arguments of the environment.
+        advantages: Function of the dialogue, the hidden information, candidate messages and the arguments of the environment.
         arguments: Keyword arguments of the environment.
     """
 
@@ -180,50 +182,50 @@ class ExactAdvantages(Critic):
 class MazeRecord(ExactRecord):
     """The maze. A sentence of an observation, and a command, are a token each.
 
-    The behaviour data have as many turns as the paper's, 24,000: fewer episodes, since ours are not cut off early. Where the position is
-    observed, the agent reads the last observation only, as in the paper; where it is hidden, the whole dialogue.
+    The behaviour data have 24,000 turns, as the paper's, in fewer episodes, since ours are not cut off early. If the position is observed, the
+    agent reads only the last observation, as in the paper. If it is hidden, the agent reads the whole dialogue.
     """
 
     defaults: ClassVar[Mapping[str, Any]] = {
         **GameRecord.defaults, "history": 0, "tiny_vocab_size": 512, "sft_dialogues": 300, "sft_batch": 512, "sft_epochs": 4,
         "sft_learning_rate": 5e-3, "sft_muon_learning_rate": 1.5e-2, "test_tasks": "seeds:1000000-1000099",
-        "filtered_bc_fraction": 0.1, "filtered_bc_batch": 8, "filtered_bc_epochs": 4.0,
-        "mc_batch": 32, "mc_epochs": 60.0, "mc_learning_rate": 3e-3, "mc_muon_learning_rate": 5e-3, "mc_gamma": 0.95, "mc_reward_scale": 3.0,
-        "mc_cql": 0.1, "mc_beta": 8.0,
-        "ilql_batch": 32, "ilql_epochs": 180.0, "ilql_learning_rate": 3e-3, "ilql_muon_learning_rate": 5e-3, "ilql_tau": 0.9,
-        "ilql_reward_scale": 5.0, "ilql_cql": 0.01, "ilql_polyak": 0.1, "ilql_beta": 16.0,
-        "token_ppo_tasks": 32, "token_ppo_iterations": 40, "token_ppo_epochs": 8, "token_ppo_learning_rate": 1e-3,
-        "token_ppo_critic_learning_rate": 0.03, "token_ppo_first_value": -35.0, "token_ppo_value_weight": 0.005, "token_ppo_value_clip": 0.0,
-        "token_ppo_anneal": True, "grpo_anneal": True,
-        "grpo_tasks": 8, "grpo_group": 4, "grpo_iterations": 40, "grpo_epochs": 4, "grpo_learning_rate": 1e-3, "turn_ppo_tasks": 32, "online_filtered_bc_tasks": 32,
+        "filtered_bc.fraction": 0.1, "filtered_bc.batch": 8, "filtered_bc.epochs": 4.0,
+        "mc.batch": 32, "mc.epochs": 60.0, "mc.learning_rate": 3e-3, "mc.muon_learning_rate": 5e-3, "mc.gamma": 0.95, "mc.reward_scale": 3.0,
+        "mc.cql": 0.1, "mc.beta": 8.0,
+        "ilql.batch": 32, "ilql.epochs": 180.0, "ilql.learning_rate": 3e-3, "ilql.muon_learning_rate": 5e-3, "ilql.tau": 0.9,
+        "ilql.reward_scale": 5.0, "ilql.cql": 0.01, "ilql.polyak": 0.1, "ilql.beta": 16.0,
+        "token_ppo.tasks": 32, "token_ppo.iterations": 40, "token_ppo.epochs": 8, "token_ppo.learning_rate": 1e-3,
+        "token_ppo.critic_learning_rate": 0.03, "token_ppo.first_value": -35.0, "token_ppo.value_weight": 0.005, "token_ppo.value_clip": 0.0,
+        "token_ppo.anneal": True, "grpo.anneal": True,
+        "grpo.tasks": 8, "grpo.group": 4, "grpo.iterations": 40, "grpo.epochs": 4, "grpo.learning_rate": 1e-3, "turn_ppo.tasks": 32, "online_filtered_bc.tasks": 32,
     }  # fmt: skip
-    #: Where they differ for an agent that reads the whole dialogue.
+    #: Other defaults for an agent that reads the whole dialogue.
     defaults_of_whole_dialogues: ClassVar[Mapping[str, Any]] = {
-        "history": -1, "sft_batch": 8, "mc_batch": 8, "mc_epochs": 4.0, "ilql_batch": 8, "ilql_epochs": 16.0,
-        "token_ppo_epochs": 4, "token_ppo_learning_rate": 2e-4, "token_ppo_first_value": 0.0, "token_ppo_value_weight": 0.001,
-        "grpo_epochs": 2, "grpo_learning_rate": 5e-4,
+        "history": -1, "sft_batch": 8, "mc.batch": 8, "mc.epochs": 4.0, "ilql.batch": 8, "ilql.epochs": 16.0,
+        "token_ppo.epochs": 4, "token_ppo.learning_rate": 2e-4, "token_ppo.first_value": 0.0, "token_ppo.value_weight": 0.001,
+        "grpo.epochs": 2, "grpo.learning_rate": 5e-4,
     }  # fmt: skip
     pieces: ClassVar[str] = r"[^.\n]*[.\n]|[^.\n]+"
-    advantages = "maze_values:dialogue_advantages"
+    advantages = "maze.maze_values:dialogue_advantages"
 
     def all_defaults(self, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """See `EnvironmentRecord`; an agent that must find out where it is reads the whole dialogue."""
+        """See `EnvironmentRecord`; if the position is hidden, the agent reads the whole dialogue."""
         is_observed = (arguments or {}).get("observed", "fully") == "fully"
         return {**super().all_defaults(arguments), **({} if is_observed else self.defaults_of_whole_dialogues)}
 
 
 class WordleRecord(ExactRecord):
-    """Wordle. A guess is a token; so is a color, with its letter where the environment names it (`reply="letters"`)."""
+    """Wordle. A guess is a token. So is a color, with its letter if `reply="letters"`."""
 
     defaults: ClassVar[Mapping[str, Any]] = {
         **GameRecord.defaults, "sft_dialogues": 48_000, "sft_epochs": 3, "sft_batch": 64, "tiny_vocab_size": 2_048, "test_tasks": "seeds:1000000-1000299",
-        "mc_epochs": 1.0, "mc_reward_scale": 3.0,
-        "ilql_batch": 64, "ilql_epochs": 1.0, "ilql_learning_rate": 3e-3, "ilql_muon_learning_rate": 5e-3, "ilql_tau": 0.8, "ilql_reward_scale": 3.0,
-        "ilql_cql": 0.1, "ilql_polyak": 0.1, "ilql_beta": 8.0,
-        "filtered_bc_fraction": 0.3, "filtered_bc_epochs": 1.0, "filtered_bc_batch": 64,
-        "token_ppo_tasks": 128, "token_ppo_iterations": 40, "token_ppo_learning_rate": 5e-4, "token_ppo_critic_learning_rate": 0.03,
-        "token_ppo_first_value": -5.0, "token_ppo_value_weight": 0.05,
-        "token_ppo_value_clip": 0.0, "token_ppo_anneal": True, "grpo_tasks": 32, "grpo_iterations": 40,
+        "mc.epochs": 1.0, "mc.reward_scale": 3.0,
+        "ilql.batch": 64, "ilql.epochs": 1.0, "ilql.learning_rate": 3e-3, "ilql.muon_learning_rate": 5e-3, "ilql.tau": 0.8, "ilql.reward_scale": 3.0,
+        "ilql.cql": 0.1, "ilql.polyak": 0.1, "ilql.beta": 8.0,
+        "filtered_bc.fraction": 0.3, "filtered_bc.epochs": 1.0, "filtered_bc.batch": 64,
+        "token_ppo.tasks": 128, "token_ppo.iterations": 40, "token_ppo.learning_rate": 5e-4, "token_ppo.critic_learning_rate": 0.03,
+        "token_ppo.first_value": -5.0, "token_ppo.value_weight": 0.05,
+        "token_ppo.value_clip": 0.0, "token_ppo.anneal": True, "grpo.tasks": 32, "grpo.iterations": 40,
     }  # fmt: skip
     pieces: ClassVar[str] = r"[a-z](?: [a-z]){4}(?!\n)| ?[a-z]:[byg]| ?\S|\s"
-    advantages = "wordle_values:dialogue_advantages"
+    advantages = "wordle.wordle_values:dialogue_advantages"

@@ -1,52 +1,62 @@
-"""Registry of environment records, by environment id; a record is imported on use."""
+"""Registry of environment records, by environment id.
+
+To add a game to this repository: a folder in `colbench_gym/lmrl`, a line in `colbench_gym.LMRL_GAMES`, a record in `envs/lmrl.py`, a line here. A user's own
+environment is named on the command line and needs none of these (docs/own/environment.md, docs/own/game.md).
+"""
 
 from __future__ import annotations
 
 import gymnasium as gym
 
-from sandboxes.named import load_named, unknown
+from sandboxes.named import load_named
 from sweetrl_agent.core.environment import EnvironmentRecord
+from sweetrl_agent.core.registry import Registry
+from sweetrl_agent.envs import lmrl
+from sweetrl_agent.envs.colbench_backend import BackendRecord
+from sweetrl_agent.envs.colbench_frontend import FrontendRecord
 
-RECORDS = {
-    "ColBench-Backend-v0": "sweetrl_agent.envs.colbench_backend:BackendRecord",
-    "ColBench-Frontend-v0": "sweetrl_agent.envs.colbench_frontend:FrontendRecord",
-    "LMRL-Maze-v0": "sweetrl_agent.envs.lmrl:MazeRecord",
-    "LMRL-Wordle-v0": "sweetrl_agent.envs.lmrl:WordleRecord",
-    "LMRL-TextNav-v0": "sweetrl_agent.envs.lmrl:GameRecord",
-    "LMRL-Chess-v0": "sweetrl_agent.envs.lmrl:ChessRecord",
-    "LMRL-Endgames-v0": "sweetrl_agent.envs.lmrl:EndgamesRecord",
-    "LMRL-TwentyQuestions-v0": "sweetrl_agent.envs.lmrl:GuessingRecord",
-    "LMRL-GuessCity-v0": "sweetrl_agent.envs.lmrl:GuessingRecord",
-    "LMRL-CarDealer-v0": "sweetrl_agent.envs.lmrl:CarDealerRecord",
-}
+RECORDS: Registry[type[EnvironmentRecord]] = Registry(
+    "env",
+    {
+        "ColBench-Backend-v0": BackendRecord,
+        "ColBench-Frontend-v0": FrontendRecord,
+        "LMRL-Maze-v0": lmrl.MazeRecord,
+        "LMRL-Wordle-v0": lmrl.WordleRecord,
+        "LMRL-TextNav-v0": lmrl.GameRecord,
+        "LMRL-Chess-v0": lmrl.ChessRecord,
+        "LMRL-Endgames-v0": lmrl.EndgamesRecord,
+        "LMRL-TwentyQuestions-v0": lmrl.GuessingRecord,
+        "LMRL-GuessCity-v0": lmrl.GuessingRecord,
+        "LMRL-CarDealer-v0": lmrl.CarDealerRecord,
+    },
+    "or 'package.module:NAME-v0' of an environment of your own",
+)
 
 
-def check_env(env: str, named: str = "") -> None:
+def check_env(env: str, record_name: str = "") -> None:
     """Refuse an id that no environment has. An id with a module, "my_package.envs:Mine-v0", is checked when the environment is made.
 
     Raises:
         ValueError: Names the ids with a record, and the nearest id.
     """
-    if named or ":" in env or env in RECORDS or env in gym.registry:
-        return
-    raise unknown("env", env, RECORDS, "or 'package.module:NAME-v0' of an environment of your own")
+    if not (record_name or ":" in env or env in gym.registry):
+        RECORDS.find(env)
 
 
-def find_record(env: str, named: str = "") -> EnvironmentRecord:
+def find_record(env: str, record_name: str = "") -> EnvironmentRecord:
     """Find the record of an environment.
 
     Args:
         env: Id of the environment.
-        named: "package.module:NAME" of a record (instance or class); "" for the id's record, or the base record if it has none.
+        record_name: "package.module:NAME" of a record (instance or class); "" for the id's record, or the base record if it has none.
 
     Raises:
-        ValueError: If `named` names no record.
+        ValueError: If `record_name` names no record.
     """
-    name = named or RECORDS.get(env, "")
-    found = load_named("env_record", name) if name else EnvironmentRecord
-    record = found() if isinstance(found, type) else found
+    record_or_class = load_named("env_record", record_name) if record_name else RECORDS.get(env, EnvironmentRecord)
+    record = record_or_class() if isinstance(record_or_class, type) else record_or_class
     if not isinstance(record, EnvironmentRecord):
         raise ValueError(
-            f"`env_record` must name an `EnvironmentRecord` of `sweetrl_agent`, got {name!r}, a {type(record).__name__}."
+            f"`env_record` must name an `EnvironmentRecord` of `sweetrl_agent`, got {record_name!r}, a {type(record).__name__}."
         )
     return record

@@ -1,56 +1,89 @@
-"""Checks of a comparison's settings before anything runs: unknown names, numbers out of range, missing capabilities of the environment."""
+"""Checks of settings before anything runs: unknown names, numbers out of range, missing capabilities of the environment."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Sequence
 
-if TYPE_CHECKING:
-    from sweetrl_agent.config.evaluation import CompareArguments
-    from sweetrl_agent.config.job import Config
+from sandboxes.named import nearest
+from sweetrl_agent.algorithms.critics import CRITICS, SWEET, check_needs
+from sweetrl_agent.algorithms.registry import refuse_missing
+from sweetrl_agent.config.evaluation import CompareArguments
+from sweetrl_agent.config.job import Config
+from sweetrl_agent.core.settings import refuse_secrets
+from sweetrl_agent.evaluation.dials import read_results
+from sweetrl_agent.evaluation.simulators import simulator_spec
+from sweetrl_agent.evaluation.win_rate import recorded
+from sweetrl_agent.rollouts.trial import check_trial
+from sweetrl_agent.trainers.gpus import parse_gpus
+from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm
 
 #: The most seeds of a comparison.
 MOST_SEEDS = 10_000
 
 
-def check(given: CompareArguments, config: Config) -> None:
-    """Refuse invalid settings before anything runs.
+def check(config: Config, others: Collection[str] = ()) -> None:
+    """Refuse settings that no run can work with.
+
+    Args:
+        config: All settings, with the algorithms that are trained.
+        others: Other things that need an oracle, see `critics.check_needs`.
 
     Raises:
-        ValueError: If a name is unknown or given twice, the environment lacks a capability that an algorithm requires, or a number is too small.
+        ValueError: Names the setting, or the capability that the environment lacks.
     """
-    from sandboxes.named import nearest
-    from sweetrl_agent.core.settings import check_settings, refuse_secrets
-    from sweetrl_agent.evaluation.dials import read_results
-    from sweetrl_agent.evaluation.simulators import simulator_spec
-    from sweetrl_agent.evaluation.win_rate import recorded
-    from sweetrl_agent.rollouts.trial import check_trial
+    if config.run.gpu:
+        parse_gpus(config.run.gpu)
+    algorithms = config.algorithms.values()
+    for algorithm in algorithms:
+        algorithm.refuse_model(config.model)
+    config.record.check(config)
+    refuse_missing(algorithms, config.record.capabilities(config), config.task.env)
+    if any(algorithm.is_discrete for algorithm in algorithms):
+        config.record.check_actions(config)
+    names = list(config.algorithms)
+    for algorithm in algorithms:
+        for critic in algorithm.critics_needed:
+            if critic not in names[: names.index(algorithm.name)]:
+                raise ValueError(
+                    f"{algorithm.name!r} uses the critic {critic!r}, which is to be trained in the same run before it: "
+                    f"`compare --algorithms {critic} {algorithm.name}`."
+                )
+    check_needs([*config.algorithms, *others], config)
+    check_trial(config)
 
-    check_settings(given)
+
+def check_comparison(given: CompareArguments, config: Config) -> None:
+    """Refuse settings that no comparison can work with.
+
+    Raises:
+        ValueError: As `check`; or if a critic is named twice, or a number is too small.
+    """
     seed_numbers(given.seeds, config.run.seed)
-    _check_names(given, config)
+    for setting, names in (
+        ("algorithms", given.algorithms),
+        ("critics", given.critics),
+        ("credit_algorithms", given.credit_algorithms),
+    ):
+        if len({*names}) < len(names):
+            raise ValueError(f"`{setting}` must not contain duplicates, got {names}.")
     _check_numbers(given, config)
     if config.run.stage != "all":
         raise ValueError("`stage` is a setting of `train`; `compare` runs all missing stages: leave it out.")
-    if config.algorithms.critic != "sweet":
+    if config.run.critic != SWEET:
         raise ValueError("`critic` is a setting of `train`; in `compare` name critics in `--algorithms` and `--critics`.")
-    record = config.record
-    record.check(config)
     for simulator in given.simulators:
         refuse_secrets("simulators", simulator)
-        simulator_spec(simulator, record)
+        simulator_spec(simulator, config.record)
     if given.baseline:
-        recorded(given.baseline, record.metric)
-    for own in own_settings(given).values():
-        config.with_settings(own)
+        recorded(given.baseline, config.record.metric)
     for folder in given.dials:
         read_results(folder)
     if given.against.upper() not in ("", "PAPER"):
         raise ValueError(
             f"`against` must be 'PAPER' or empty, got {given.against!r}.{nearest(given.against.upper(), ['PAPER'])}"
         )
-    check_trial(config)
+    check(config, ["credit_tasks"] if given.credit_tasks else [])
+    _check_credit(given, config)
 
 
 def seed_numbers(seeds: Sequence[int], first: int) -> list[int]:
@@ -72,70 +105,45 @@ def seed_numbers(seeds: Sequence[int], first: int) -> list[int]:
     return list(seeds)
 
 
-def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
-    """Parse the setting `own_settings`: settings by algorithm.
+def chosen_critics(given: CompareArguments, config: Config) -> list[str]:
+    """The critics for credit accuracy and best-of-N; their defaults are those that the environment allows.
+
+    Credit accuracy at its default is left out where no algorithm has a critic, or the exact advantage is not known.
 
     Raises:
-        ValueError: If it is not JSON of that form, an algorithm is not compared or has no critic, a setting does not belong to the training of
-            its critic or actor, or a value has the wrong type.
+        ValueError: If the environment allows none of the default ones.
     """
-    import json
-
-    from sweetrl_agent.algorithms.registry import ALGORITHMS
-    from sweetrl_agent.algorithms.sweet import SweetConfig
-    from sweetrl_agent.config.job import first_stage
-
-    try:
-        found = json.loads(given.own_settings or "{}")
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"`own_settings` must be JSON, got {given.own_settings[:200]!r}: {error}.") from None
-    if not isinstance(found, dict) or not all(isinstance(own, dict) for own in found.values()):
-        raise ValueError(f"`own_settings` must map algorithms to settings, got {given.own_settings!r}.")
-    known = {setting.name: type(setting.default) for setting in fields(SweetConfig)}
-    allowed = sorted(name for name in known if first_stage(name) in ("critic", "rank", "actor"))
-    for name, own in found.items():
-        if name not in given.algorithms:
-            raise ValueError(f"`own_settings` must name algorithms that are compared, {given.algorithms}, got {name!r}.")
-        if not ALGORITHMS[name].critic:
-            raise ValueError(f"`own_settings` must name algorithms that train an actor with a critic, got {name!r}.")
-        if wrong := sorted(own.keys() - set(allowed)):
-            raise ValueError(f"`own_settings` of {name!r} may contain {allowed}, got {wrong}.")
-        for setting, value in own.items():
-            if type(value) is not known[setting] and not (known[setting] is float and type(value) is int):
-                raise ValueError(
-                    f"`own_settings` of {name!r}: `{setting}` must be of type {known[setting].__name__}, got {value!r}."
-                )
-    return found
-
-
-def _check_names(given: CompareArguments, config: Config) -> None:
-    from sweetrl_agent.algorithms.critics import check_needs
-    from sweetrl_agent.algorithms.registry import ALGORITHMS, refuse_missing, register, register_own_critic
-    from sweetrl_agent.config.evaluation import CompareArguments
-
-    given.algorithms = [register(name, "algorithms") for name in given.algorithms]
-    has_critic = any(ALGORITHMS[name].critic for name in given.algorithms)
+    has_critic = any(algorithm.critic for algorithm in config.algorithms.values()) or bool(given.credit_algorithms)
     if given.credit_tasks == CompareArguments.credit_tasks and not (has_critic and "exact" in config.record.oracles(config)):
-        given.credit_tasks = 0  # left at its default, and no algorithm has a critic, or the exact advantage is not known
+        given.credit_tasks = 0
+    if not given.credit_tasks or given.critics != CompareArguments().critics:
+        return given.critics
     capabilities = config.record.capabilities(config)
-    are_default = given.critics == CompareArguments().critics
-    if given.credit_tasks and are_default:  # those of them that the environment allows
-        given.critics = [name for name in given.critics if ALGORITHMS[name].requires <= capabilities]
-        if not given.critics:
+    if allowed := [name for name in given.critics if CRITICS[name].needs <= capabilities]:
+        return allowed
+    raise ValueError(
+        f"Credit accuracy on {config.task.env} needs `--critics` that see nothing hidden, such as no_hidden and value_head."
+    )
+
+
+def _check_credit(given: CompareArguments, config: Config) -> None:
+    """Refuse algorithms without a rule for turns, and an environment in which candidates cannot be played on."""
+    if not given.credit_algorithms:
+        return
+    if not given.credit_tasks:
+        raise ValueError(
+            "`credit_algorithms` are measured on held-out tasks with a known exact advantage: give their number by `--credit_tasks N`, or leave `credit_algorithms` out."
+        )
+    for name in given.credit_algorithms:
+        algorithm = config.algorithms[name]
+        if not isinstance(algorithm, OnPolicyAlgorithm) or len(algorithm.policies) > 1:
             raise ValueError(
-                f"Credit accuracy on {config.task.env} needs `--critics` that see nothing hidden, such as no_hidden and value_head."
+                f"`credit_algorithms` takes on-policy algorithms of one agent, got {name!r}; critics go into `--critics`."
             )
-    given.critics = [register_own_critic(name, "critics") for name in given.critics]
-    for setting, names in (("algorithms", given.algorithms), ("critics", given.critics)):
-        if len(set(names)) < len(names):
-            raise ValueError(f"`{setting}` must not contain duplicates, got {names}.")
-    used = dict.fromkeys([*given.algorithms, *(given.critics if given.credit_tasks or given.best_of else ())])
-    for name in used:
-        ALGORITHMS[name].refuse_model(config.model)
-    refuse_missing(used, capabilities, config.task.env)
-    if any(ALGORITHMS[name].is_discrete for name in given.algorithms):
-        config.record.check_actions(config)
-    check_needs([*used, *(["credit_tasks"] if given.credit_tasks else [])], config)
+    if "snapshot" not in config.record.capabilities(config):
+        raise ValueError(
+            f"`credit_algorithms` play candidates on from snapshots, which {config.task.env} does not have; leave it out."
+        )
 
 
 def _check_numbers(given: CompareArguments, config: Config) -> None:

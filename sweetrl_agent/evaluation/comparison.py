@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from colbench_gym.evaluation.rows import read_evaluation
 from colbench_gym.evaluation.summary import COUNTS, links
 from colbench_gym.evaluation.table import count_lines
+from colbench_gym.files import Row
 from colbench_gym.scoring.intervals import SHARES, holm
-from sweetrl_agent.algorithms.registry import ALGORITHMS, ON_DISCRETE, scaled
+from sweetrl_agent.algorithms.registry import ON_DISCRETE, scaled
 from sweetrl_agent.config.evaluation import CompareArguments
-from sweetrl_agent.data.files import Row
+from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.data.machine import versions
-from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation import best_of_n, credit_accuracy, dials, scaling, simulators, win_rate
 from sweetrl_agent.evaluation.costs import ledger
-from sweetrl_agent.evaluation.evaluate import read_evaluation
 from sweetrl_agent.evaluation.failures import failures_of, summarize_failures
 from sweetrl_agent.evaluation.statistics import (
     Components,
@@ -33,7 +32,8 @@ from sweetrl_agent.evaluation.statistics import (
     tasks_needed,
 )
 from sweetrl_agent.evaluation.wishes import summarize_wishes
-from sweetrl_agent.reporting.figures import measure
+from sweetrl_agent.reporting.numbers import measure
+from sweetrl_agent.trainers.run import Run
 
 #: Rows of `evaluation.jsonl`, by seed.
 Evaluations = Mapping[int, Sequence[Row]]
@@ -205,6 +205,7 @@ def _differences_of_metric(results: dict[str, Any], titles: dict[str, str]) -> l
 
 def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
     """All results of a comparison, from the files of its runs: the content of results.json."""
+    compared = [runs[0].config.algorithms[name] for name in given.algorithms]
     evaluations = {
         run.seed: [
             row
@@ -226,20 +227,18 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
         "tasks": runs[0].sources,
         "settings": {name: value for name, value in runs[0].config.settings().items() if name != "seed"},
         "versions": versions(),
-        "notes": _notes(given.algorithms, runs),
+        "notes": _notes(compared, runs),
     }
     if given.against:
         results["against"] = given.against
-    if given.own_settings:
-        results["own_settings"] = json.loads(given.own_settings)
     if given.credit_tasks:
-        results["credit_accuracy"] = credit_accuracy.summarize(runs, given.critics, given.credit_tasks)
+        results["credit_accuracy"] = credit_accuracy.summarize(runs, given.critics, given.credit_tasks, given.credit_algorithms)
     if given.best_of:
         results["best_of_n"] = best_of_n.summarize(runs, given.critics, given.best_of, given.best_of_tasks)
     if given.baseline:
         results["win_rate"] = win_rate.summarize(runs, given.algorithms, given.baseline)
     if given.scaling:
-        results["scaling"] = scaling.summarize(runs, scaled(given.algorithms), given.scaling)
+        results["scaling"] = scaling.summarize(runs, [one.name for one in scaled(compared)], given.scaling)
     if given.simulators:
         results["simulators"] = simulators.summarize(runs, given.algorithms, given.simulators, given.simulator_tasks)
     if given.dials:
@@ -248,15 +247,16 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
     return results
 
 
-def _notes(algorithms: Sequence[str], runs: Sequence[Run]) -> list[str]:
+def _notes(algorithms: Sequence[Algorithm], runs: Sequence[Run]) -> list[str]:
     """Notes on the results."""
     left = [
-        f"{ALGORITHMS[name].title} did not change the initial policy on seed {run.seed}. {run.unchanged[ALGORITHMS[name].policy]}"
-        for name in algorithms
+        f"{algorithm.title} did not change the initial policy on seed {run.seed}. {run.unchanged[folder]}"
+        for algorithm in algorithms
         for run in runs
-        if ALGORITHMS[name].policy in run.unchanged
+        for folder in algorithm.folders[:1]
+        if folder in run.unchanged
     ]
-    return [*([ON_DISCRETE] if any(ALGORITHMS[name].is_discrete for name in algorithms) else []), *left]
+    return [*([ON_DISCRETE] if any(algorithm.is_discrete for algorithm in algorithms) else []), *left]
 
 
 def _round(value: Any) -> float:

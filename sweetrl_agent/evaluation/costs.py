@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sweetrl_agent.algorithms.registry import ALGORITHMS
+from colbench_gym.files import Row, read_rows
 from sweetrl_agent.core.algorithm import Algorithm
-from sweetrl_agent.data.files import METRICS, Row, read_rows
-from sweetrl_agent.data.run import Run
-from sweetrl_agent.trainers.running import TRAINED_TOKENS
+from sweetrl_agent.data.files import METRICS
+from sweetrl_agent.trainers.run import Run
+from sweetrl_agent.trainers.running import SCORED_TOKENS, TRAINED_TOKENS
 
 #: Meaning of each column, for reports.
 COLUMNS = {
@@ -17,6 +17,7 @@ COLUMNS = {
     "sandbox_runs": "answers of them that were scored in a sandbox",
     "generated_tokens": "tokens sampled for training, candidates included",
     "candidates": "candidates sampled without an environment",
+    "scored_tokens": "tokens read during training without being trained on: for values, gains and the likelihood of given texts",
     "trained_tokens": "tokens processed by a model in training steps, user messages included",
     "seconds": "wall time of its training stages, shared ones included",
     "own_seconds": "wall time of its own training stages, shared ones excluded",
@@ -32,7 +33,7 @@ def ledger(run: Run, algorithms: Sequence[str]) -> dict[str, dict[str, float]]:
     collected = read_rows(run.path("trajectories.jsonl"))
     last = {row["stage"]: row for row in read_rows(run.path("metrics.jsonl"), METRICS)}
     candidates = read_rows(run.path("candidates.jsonl"))
-    return {name: _costs(run, ALGORITHMS[name], collected, candidates, last) for name in algorithms}
+    return {name: _costs(run, run.config.algorithms[name], collected, candidates, last) for name in algorithms}
 
 
 def _costs(
@@ -54,6 +55,7 @@ def _costs(
         "sandbox_runs": episodes if run.record.has_sandbox else 0,
         "generated_tokens": tokens + sum(sum(row["num_tokens"]) for row in sampled),
         "candidates": sum(len(row["texts"]) for row in sampled),
+        "scored_tokens": sum(int(row.get(SCORED_TOKENS, 0)) for row in metrics),
         "trained_tokens": sum(int(row.get(TRAINED_TOKENS, 0)) for row in metrics),
         "seconds": round(sum(run.seconds.get(stage, 0.0) for stage in stages), 1),
         "own_seconds": round(sum(run.seconds.get(stage, 0.0) for stage in own), 1),

@@ -4,6 +4,9 @@ The initial policy plays held-out tasks. At every turn candidates are sampled fr
 There are two numbers per task: Spearman's rank correlation of scores and exact advantages over all candidates of all its turns, and pair
 accuracy, the fraction of pairs of candidates of one turn with different exact advantage in which the critic prefers the better one (ties
 count one half). Chance level is 0 and 0.5.
+
+The rules of on-policy algorithms score the same candidates (`algorithm_credit`). Where the oracle "marginal" is among the critics, its scores are a second truth: the
+advantage for one who knows the dialogue and not the task.
 """
 
 from __future__ import annotations
@@ -12,29 +15,34 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from colbench_gym.files import Row, read_rows, write_rows
 from colbench_gym.scoring.intervals import mean_interval
-from sweetrl_agent.algorithms.critics import CRITICS, open_critic
+from colbench_gym.seeds import derive_seed
+from sweetrl_agent.algorithms.critics import CRITICS, kind_of, open_critic, open_ranker
 from sweetrl_agent.algorithms.sweet import candidates_of
 from sweetrl_agent.core.policy import sample_each
 from sweetrl_agent.core.progress import progress_bar
-from sweetrl_agent.core.seeds import derive_seed
-from sweetrl_agent.data.files import Row, read_rows, write_rows
-from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.statistics import Scores, agents_interval, algorithm_interval
 from sweetrl_agent.models.loading import load_policy
 from sweetrl_agent.rollouts.play import episodes_of, play
+from sweetrl_agent.trainers.run import Run
 
 STATES, SCORES = "credit_states_{}.jsonl", "credit_scores_{}.jsonl"
 METRICS = ("rank_correlation", "pair_accuracy")
 _SAME = 1e-9
+#: The oracle whose scores are the second truth, and the key of its measures.
+MARGINAL = "marginal"
+#: Passes of a model over a dialogue that a critic needs for a candidate, by `CriticKind.scoring`. Candidates of a turn may share those over its prompt.
+_PASSES = {"ratios": 2.0, "head": 1.0, "judge": 4.0, "oracle": 0.0}
 
 
-def sample_states(run: Run, num_tasks: int) -> None:
+def sample_states(run: Run, num_tasks: int, num_candidates: int) -> None:
     """Sample turns of the initial policy on the first held-out tasks of each split, with candidates and exact advantages: credit_states_N.jsonl."""
     policy = load_policy(run.initial_model, run.initial_model, run.config.model)
     rows: list[Row] = []
@@ -44,8 +52,10 @@ def sample_states(run: Run, num_tasks: int) -> None:
         with closing(run.environment(tasks, min(len(tasks), run.config.model.generation_batch))) as env:
             played = [t for batch in play(policy, env, episodes_of(list(by_id), 1), run.seed, f"credit {split}") for t in batch]
         states = [(t, turn) for t in played if not t.is_void for turn in range(1, len(t.turns) + 1)]
-        count = run.config.algorithms.num_candidates
-        seeds = [[derive_seed(run.seed, "credit candidates", t.task_id, turn, i) for i in range(count)] for t, turn in states]
+        seeds = [
+            [derive_seed(run.seed, "credit candidates", t.task_id, turn, i) for i in range(num_candidates)]
+            for t, turn in states
+        ]
         said = sample_each(policy, [t.prefix(turn) for t, turn in states], seeds)
         rows += [
             {
@@ -66,11 +76,11 @@ def sample_states(run: Run, num_tasks: int) -> None:
 
 def score(run: Run, critic: str, num_tasks: int) -> None:
     """Score the same candidates with a critic; writes the critic's credit_scores_N.jsonl."""
-    with open_critic(run, critic) as critic_:
+    with open_ranker(run, critic) as rank:
         write_rows(
             run.artifact(critic, SCORES.format(num_tasks)),
             [
-                {"credit": critic_.rank(row["messages"], CRITICS[critic].hidden_for(run, row["reference"]), row["texts"])}
+                {"credit": rank(row["task_id"], row["messages"], row["reference"], row["texts"])}
                 for row in progress_bar(read_rows(run.path(STATES.format(num_tasks))), desc=f"credit of {critic}", unit="turn")
             ],
         )
@@ -87,7 +97,7 @@ def hint_reading(run: Run, num_states: int = 80) -> Row:
     """
     right, turns = [], []
     with open_critic(run, "exact") as exact, open_critic(run, "untrained") as untrained:
-        for episode, turn, texts in islice(candidates_of(run), num_states):
+        for episode, turn, texts in islice(candidates_of(run, run.config.algorithm.critic), num_states):
             messages, hidden = episode.prefix(turn), episode.hidden_at(turn)
             questions = sorted({text for text in texts if run.record.answer(text) is None})
             if len(questions) < 2:
@@ -102,13 +112,33 @@ def hint_reading(run: Run, num_states: int = 80) -> Row:
     return {"accuracy": round(float(np.mean(right)), 4), "ci95": interval, "pairs": len(right), "turns": len(set(turns))}
 
 
-def accuracies(run: Run, critic: str, num_tasks: int) -> list[Row]:
-    """Results of every task: "split", "task_id", and those of `METRICS` and `KINDS`; None if they are undefined for a task."""
+def folder_of_algorithm(run: Any, name: str) -> Path:
+    """Folder of what an algorithm's rule gives the candidates: apart from the algorithm's own, which its stages write."""
+    folder: Path = run.path("credit") / name
+    return folder
+
+
+def scores_of(run: Run, rule: str, num_tasks: int) -> list[Row]:
+    """The scores of a critic or of an algorithm, by its name, one row for each turn."""
+    own = folder_of_algorithm(run, rule) / SCORES.format(num_tasks)
+    return read_rows(run.artifact(rule, SCORES.format(num_tasks)) if rule in CRITICS else own)
+
+
+def accuracies(run: Run, rule: str, num_tasks: int, truth: str = "") -> list[Row]:
+    """Results of every task: "split", "task_id", and those of `METRICS` and `KINDS`; None if they are undefined for a task.
+
+    Args:
+        run: The run.
+        rule: A critic, or an algorithm.
+        num_tasks: Tasks of a split.
+        truth: The oracle that it is compared with, a critic with scores; "" for the exact advantage.
+    """
     by_task: dict[tuple[str, str], list[Turn]] = {}
-    scores = read_rows(run.artifact(critic, SCORES.format(num_tasks)))
-    for state, scored in zip(read_rows(run.path(STATES.format(num_tasks))), scores, strict=True):
+    states, scores = read_rows(run.path(STATES.format(num_tasks))), scores_of(run, rule, num_tasks)
+    truths = [row["credit"] for row in scores_of(run, truth, num_tasks)] if truth else [state["exact"] for state in states]
+    for state, scored, true in zip(states, scores, truths, strict=True):
         is_answer = [run.record.answer(text) is not None for text in state["texts"]]
-        turn = Turn(np.array(state["exact"]), np.array(scored["credit"]), np.array(is_answer))
+        turn = Turn(np.array(true), np.array(scored["credit"]), np.array(is_answer))
         by_task.setdefault((state["split"], state["task_id"]), []).append(turn)
     return [
         {
@@ -181,14 +211,49 @@ def pair_accuracy(turns: Sequence[Turn], pairs: Callable[[Turn], Any] = Turn.unl
     return right / count if count else None
 
 
-def summarize(runs: Sequence[Run], critics: Sequence[str], num_tasks: int) -> dict[str, dict[str, Row]]:
-    """Results by critic and split: "n" tasks, "seeds", all of `METRICS` and, in "kinds", all of `KINDS`, each with "mean" and "ci95"; `METRICS` also "by_seed".
+def summarize(
+    runs: Sequence[Run], critics: Sequence[str], num_tasks: int, algorithms: Sequence[str] = ()
+) -> dict[str, dict[str, Row]]:
+    """Results by critic (then algorithm) and split: "n" tasks, "seeds", all of `METRICS` and, in "kinds", all of `KINDS`, each with "mean" and "ci95"; `METRICS` also "by_seed".
 
     `METRICS` are means over tasks and seeds with intervals over both, on tasks that have a value for every critic and seed;
     "behind_sweet" is the paired difference to SWEET-RL's own critic. Pairs of a kind are rare, so a task is used if it has one for any
-    seed, "n" is the number of such tasks, and the intervals hold for the trained critics (over tasks only).
+    seed, "n" is the number of such tasks, and the intervals hold for the trained critics (over tasks only). With algorithms, "cost" is the mean cost
+    of a candidate, and "fit" that of training an algorithm's critic. With the oracle "marginal", "marginal" has `METRICS` against it.
     """
-    rows = {(critic, run.seed): accuracies(run, critic, num_tasks) for critic in critics for run in runs}
+    rules = [*critics, *algorithms]
+    rows = {(rule, run.seed): accuracies(run, rule, num_tasks) for rule in rules for run in runs}
+    found = _by_split(rows, rules, runs)
+    if algorithms:
+        for rule in rules:
+            costs = _costs(runs, rule, num_tasks)
+            for of_split in found[rule].values():
+                of_split |= costs
+    if MARGINAL in critics and algorithms:
+        others = {
+            (rule, run.seed): accuracies(run, rule, num_tasks, MARGINAL) for rule in rules if rule != MARGINAL for run in runs
+        }
+        for rule, by_split in _by_split(others, [rule for rule in rules if rule != MARGINAL], runs).items():
+            for split, row in by_split.items():
+                found[rule][split][MARGINAL] = {metric: row[metric] for metric in METRICS if metric in row}
+    return found
+
+
+def _costs(runs: Sequence[Run], rule: str, num_tasks: int) -> Row:
+    """The mean cost of a candidate, as "cost", and that of training an algorithm's critic, as "fit"."""
+    if rule in CRITICS:
+        kind = kind_of(runs[0], rule)
+        cost = {"passes": _PASSES.get(kind.scoring), "environment_steps": float(kind.has_replies), "generated_tokens": 0.0}
+        return {"cost": cost}
+    rows = [scores_of(run, rule, num_tasks) for run in runs]
+    means = {name: [row["cost"][name] for of_run in rows for row in of_run] for name in rows[0][0]["cost"]}
+    fits = [of_run[0]["fit"] for of_run in rows if "fit" in of_run[0]]
+    fit = {"fit": {name: round(float(np.mean([one[name] for one in fits]))) for name in fits[0]}} if fits else {}
+    return {"cost": {name: round(float(np.mean(values)), 2) for name, values in means.items()}, **fit}
+
+
+def _by_split(rows: dict[tuple[str, int], list[Row]], critics: Sequence[str], runs: Sequence[Run]) -> dict[str, dict[str, Row]]:
+    """See `summarize`."""
     found: dict[str, dict[str, Row]] = {critic: {} for critic in critics}
     for split in dict.fromkeys(row["split"] for own in rows.values() for row in own):
         cells = {key: {row["task_id"]: row for row in own if row["split"] == split} for key, own in rows.items()}

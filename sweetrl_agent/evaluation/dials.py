@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sweetrl_agent.data.files import Row, read_object
+from colbench_gym.files import Row, read_object
 from sweetrl_agent.envs.registry import find_record
 
 NUMBERS = ("success", "n", "seeds", "by_seed", "ci95")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
+from colbench_gym.files import Row
 from colbench_gym.outside_text import printable
-from sweetrl_agent.data.files import Row
 
 #: Lines of a dialogue on the screen, and columns of a line.
 _MOST_LINES, _WIDTH = 40, 110

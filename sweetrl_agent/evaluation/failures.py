@@ -8,35 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.files import Row, read_rows, write_rows
 from colbench_gym.scoring.intervals import mean_interval, wilson
-from sandboxes import SandboxError
 from sweetrl_agent.core.dialogues import VOID
 from sweetrl_agent.core.explanation import FailureKind
-from sweetrl_agent.data.files import Row, read_rows, write_rows
 from sweetrl_agent.reporting.dialogues import Key, key_of, shown_records
 from sweetrl_agent.reporting.run_folder import ADVANTAGES, EXPLANATIONS, FAILURES
 
-
-class Evaluated(Protocol):
-    """What was evaluated: a run, or the folder of `sweetrl_agent.evaluate`.
-
-    Attributes:
-        record: Record of the environment.
-        config: All settings.
-        held_out: The tasks by split.
-        folder: Folder of the files.
-    """
-
-    record: Any
-    config: Any
-    held_out: Any
-    folder: Path
-
-
+#: What was evaluated: a run, or the request of `sweetrl_agent.evaluate`. It has a `record`, a `config`, tasks `held_out` by split, and a `folder`.
+Evaluated = Any
 ADDRESS = ("agent", "split", "task_id", "episode")
 
 
@@ -57,7 +40,7 @@ def failures_of(run: Evaluated, rows: Iterable[Row]) -> list[Row]:
 
 def tasks_of(run: Evaluated) -> dict[str, Any]:
     """The held-out tasks of a run, by id."""
-    return {task.id: task for own in run.held_out.values() for task in own}
+    return {task.id: task for of_split in run.held_out.values() for task in of_split}
 
 
 def summarize_failures(kinds: Sequence[FailureKind], failures: Sequence[Row]) -> dict[str, Any]:
@@ -78,11 +61,13 @@ def summarize_failures(kinds: Sequence[FailureKind], failures: Sequence[Row]) ->
     return {
         "kinds": [asdict(kind) for kind in kinds],
         "rows": [
-            {"agent": agent, "split": split, "kind": kind.name, **_share(kind.name, own)}
-            for (agent, split), own in groups.items()
+            {"agent": agent, "split": split, "kind": kind.name, **_share(kind.name, of_group)}
+            for (agent, split), of_group in groups.items()
             for kind in kinds
         ],
-        "wishes": [{"agent": agent, "split": split, **row} for (agent, split), own in groups.items() for row in _unheard(own)],
+        "wishes": [
+            {"agent": agent, "split": split, **row} for (agent, split), of_group in groups.items() for row in _unheard(of_group)
+        ],
     }
 
 
@@ -124,10 +109,10 @@ def explain_shown(run: Evaluated, rows: Sequence[Row], failures: Sequence[Row]) 
     tasks = tasks_of(run)
     try:
         explained = run.record.explain([(row, tasks[row["task_id"]]) for row in chosen], run.config)
-    except (ColBenchError, SandboxError) as error:
+    except ColBenchError as error:
         print(f"The report does not explain single answers: {error}")
         explained = []
-    made = [{**_address(row), **found} for row, found in zip(chosen, explained, strict=False) if found]
+    made = [{**_address(row), **explanation} for row, explanation in zip(chosen, explained, strict=False) if explanation]
     write_rows(run.folder / EXPLANATIONS, made)
 
 

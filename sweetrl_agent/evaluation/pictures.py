@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import logging
 from collections.abc import Sequence
 
+from colbench_gym.files import Row, read_rows, write_json
 from sandboxes import SandboxError
 from sandboxes.browser import Browser, make_browser
-from sandboxes.pages import Page, Rendering
+from sandboxes.pages import Page, small_jpeg
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.episode import Messages
-from sweetrl_agent.data.files import Row, read_rows, write_json
-from sweetrl_agent.data.run import Run
+from sweetrl_agent.trainers.run import Run
 
 _log = logging.getLogger(__name__)
 FILE = "pictures.json"
@@ -51,22 +49,13 @@ def keep_pictures(run: Run) -> None:
 
 def pages_of(messages: Messages, record: EnvironmentRecord) -> list[str]:
     """The agent's page after each of its turns that changed it."""
-    said = [message["content"] for message in messages if message["role"] == "assistant"]
-    pages = [record.current_page(said[:turn]) for turn in range(1, len(said) + 1)]
+    texts = [message["content"] for message in messages if message["role"] == "assistant"]
+    pages = [record.current_page(texts[:turn]) for turn in range(1, len(texts) + 1)]
     return [page for page, before in zip(pages, ["", *pages], strict=False) if page and page != before]
 
 
 def pictures(browser: Browser, pages: Sequence[str]) -> list[str]:
     """Small pictures of pages, JPEG in base64."""
-    return [_small(rendering) for rendering in browser.render([Page(page) for page in pages])]
-
-
-def _small(rendering: Rendering) -> str:
-    from PIL import Image
-
-    with Image.open(io.BytesIO(rendering.picture)) if rendering.picture else Image.new("RGB", (WIDTH, 180), "black") as image:
-        height = max(1, round(image.height * WIDTH / image.width))
-        small = image.convert("RGB").resize((WIDTH, height)).crop((0, 0, WIDTH, min(height, MAX_HEIGHT)))
-    file = io.BytesIO()
-    small.save(file, "JPEG", quality=70)
-    return base64.b64encode(file.getvalue()).decode()
+    return [
+        small_jpeg(rendering, WIDTH, MAX_HEIGHT, quality=70) for rendering in browser.render([Page(page) for page in pages])
+    ]

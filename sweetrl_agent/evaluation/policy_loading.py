@@ -2,55 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from colbench_gym.agents.agent import Agent, FunctionAgent
+from colbench_gym.agents.agent import Agent
 from colbench_gym.agents.chat import Sampling, chat_agent
+from colbench_gym.agents.menu import NOT_A_POLICY, MenuAgent, own_agent, uniform
 from colbench_gym.agents.person import PersonAgent
 from colbench_gym.digests import module_input, module_of
-from colbench_gym.reasoning import AUTO, Reasoning
+from colbench_gym.evaluation.policies import PolicySpec
+from colbench_gym.reasoning import Reasoning
 from sandboxes.named import load_named
+from sweetrl_agent.algorithms.registry import register
+from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.config.evaluate import MODEL_SETTINGS
 from sweetrl_agent.config.job import Config
 from sweetrl_agent.config.model import TINY
 from sweetrl_agent.config.pipeline import policy_files
-from sweetrl_agent.core.actions import DialogueActions
 from sweetrl_agent.core.agents import AgentPolicy, ConcurrentAgentPolicy
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.episode import Messages
-from sweetrl_agent.core.policy import ContinuousPolicy, InformedPolicy, Policy, Utterance
+from sweetrl_agent.core.policy import ContinuousPolicy, InformedPolicy, Policies, Policy, Utterance
 from sweetrl_agent.data.inputs import folder_input
-from sweetrl_agent.data.run import Run
-from sweetrl_agent.evaluation.policies import INITIAL, TRAINED, PolicySpec
+from sweetrl_agent.evaluation.model_policies import INITIAL, TRAINED, ModelSpec
 from sweetrl_agent.models.folder_check import ADAPTER, CONFIG, adapter_base
-from sweetrl_agent.models.quantization_check import Use
+from sweetrl_agent.models.loading import load_policy
+from sweetrl_agent.models.weights_check import Use
 from sweetrl_agent.trainers.preflight import check_agent_model
+from sweetrl_agent.trainers.run import Run
 
 
-def loader(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> Callable[[], Policy]:
-    """A function that loads the policy, which can be sent to workers."""
-    return partial(load, spec, config, api)
-
-
-def run_config(spec: PolicySpec) -> Config:
-    """The configuration of a run folder, as it was trained."""
-    settings = dict(spec.settings)
-    registry = import_module("sweetrl_agent.algorithms.registry")
-    if ":" in str(settings.get("algorithm")):
-        registry.register(settings["algorithm"])
-    engine = {"engine": "transformers"} if settings.get("engine") == "server" else {}  # its servers' addresses are not recorded
-    return Config().with_settings({**settings, **engine, "output": spec.place})
-
-
-def load(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> Policy:
-    """Load a policy.
+def load(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> Policies:
+    """Load a policy; of a run with several agents, those of the agents by their names.
 
     Args:
         spec: The policy.
@@ -65,22 +50,19 @@ def load(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> Policy:
         model = config.model
         sampling = Sampling(model.system_prompt, model.temperature, model.max_new_tokens, **api, reasoning=model.reasoning)
         return ConcurrentAgentPolicy(chat_agent(spec.text, sampling), model.generation_batch)
-    if spec.kind == "run":
-        return _load_of_run(spec, config)
+    if not isinstance(spec, ModelSpec):
+        if spec.text == "person":
+            return AgentPolicy(PersonAgent())
+        return scripted(spec.text, config) if spec.kind == "scripted" else own_policy(load_named("policies", spec.text), config)
     if spec.kind == "model":
-        load_policy: Callable[..., Policy] = import_module("sweetrl_agent.models.loading").load_policy
         is_tiny = spec.settings.get("model") == TINY  # of the run that the folder is in: it is sampled as there
         return load_policy(spec.place, _base_of(spec), replace(config.model, model=TINY) if is_tiny else config.model)
-    if spec.text == "person":
-        return AgentPolicy(PersonAgent())
-    return (
-        own_policy(load_named("policies", spec.text), config.model.reasoning)
-        if spec.kind == "own"
-        else scripted(spec.text, config)
-    )
+    run, _ = _run_of(spec)
+    policies: Policies = run.algorithm.load(run.with_settings({name: getattr(config.model, name) for name in MODEL_SETTINGS}))
+    return policies
 
 
-def _base_of(spec: PolicySpec) -> str:
+def _base_of(spec: ModelSpec) -> str:
     """Base model of an adapter: the one that its configuration names, or initial/ of its run where that has moved; a full model is its own."""
     path = Path(spec.place).expanduser() / ADAPTER
     if not path.exists():
@@ -88,7 +70,7 @@ def _base_of(spec: PolicySpec) -> str:
     base = adapter_base(path.parent)
     if Path(base).name != INITIAL or Path(base).is_dir():
         return base
-    return next((str(one / INITIAL) for one in path.resolve().parents[1:3] if (one / INITIAL).is_dir()), base)
+    return next((str(run / INITIAL) for run in path.resolve().parents[1:3] if (run / INITIAL).is_dir()), base)
 
 
 def model_of(spec: PolicySpec) -> tuple[str, str]:
@@ -96,17 +78,17 @@ def model_of(spec: PolicySpec) -> tuple[str, str]:
 
     The base model, which is the same for a full model, has the configuration and the tokenizer.
     """
+    if not isinstance(spec, ModelSpec):
+        return "", ""
     if spec.kind == "model":
         return spec.place, _base_of(spec)
-    if spec.kind != "run":
+    run, folder = _run_of(spec)
+    if run.algorithm.is_discrete:
         return "", ""
-    run, algorithm, folder = _algorithm_of_run(spec)
-    if algorithm.is_discrete:
-        return "", ""
-    own = run.path(folder)
-    if not folder or not any((own / name).exists() for name in (CONFIG, ADAPTER)):
+    trained = run.path(folder)
+    if not folder or not any((trained / name).exists() for name in (CONFIG, ADAPTER)):
         return run.initial_model, run.initial_model
-    return str(own), str(own) if (own / CONFIG).exists() else run.initial_model
+    return str(trained), str(trained) if (trained / CONFIG).exists() else run.initial_model
 
 
 def check(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> None:
@@ -116,36 +98,28 @@ def check(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> None:
         ValueError: If it does not.
     """
     use: Use = "read" if config.model.engine == "transformers" else "elsewhere"
-    if spec.kind == "run":
-        run, _, folder = _algorithm_of_run(spec)
-        if any((run.path(folder) / name).exists() for name in (CONFIG, ADAPTER)):
-            check_agent_model(config, "policies", str(run.path(folder)), base=run.initial_model, use=use)
+    if isinstance(spec, ModelSpec):
+        place, base = model_of(spec)
+        if place:
+            check_agent_model(config, "policies", place, base=base, use=use)
     elif spec.kind == "own":
         _check_own(load_named("policies", spec.text))
-    elif spec.kind == "model":
-        check_agent_model(config, "policies", spec.place, base=_base_of(spec), use=use)
-    elif spec.kind in ("scripted", "chat") and not spec.is_sequential:
+    elif not spec.is_sequential:
         load(spec, config, api)
 
 
-def _load_of_run(spec: PolicySpec, config: Config) -> Policy:
-    run, algorithm, _ = _algorithm_of_run(spec)
-    changed = {name: getattr(config.model, name) for name in MODEL_SETTINGS}
-    policy: Policy = algorithm.load(run.with_settings(changed))
-    return policy
-
-
-def _algorithm_of_run(spec: PolicySpec) -> tuple[Run, Any, str]:
-    """The run of a policy, the algorithm that it was trained by, and the name of its folder in the run."""
-    trained = run_config(spec)
-    run = Run(trained, is_dry=True)
-    registry = import_module("sweetrl_agent.algorithms.registry")
-    named = {INITIAL: "zero_shot"}.get(spec.which, spec.which)
-    algorithm = run.algorithm if named == TRAINED else registry.ALGORITHMS[registry.register(named, "policies")]
-    folder = algorithm.policy or ("" if algorithm.is_discrete or not trained.has_sft else INITIAL)
-    if folder and folder not in run.unchanged and not any(run.path(folder).parent.glob(f"{Path(folder).name}*")):
-        raise ValueError(f"`policies`: {spec.place!r} has no policy of {algorithm.name!r}: {folder!r} is missing.")
-    return run, algorithm, folder
+def _run_of(spec: ModelSpec) -> tuple[Run, str]:
+    """The run of a policy, as it was trained, with the policy's algorithm; and the folder of its first policy in the run."""
+    settings = {**spec.settings, "output": spec.place}
+    if settings.get("engine") == "server":  # its servers' addresses are not recorded
+        settings["engine"] = "transformers"
+    run = Run(make_config(settings, None if spec.which == TRAINED else [register(spec.which, "policies")]), is_dry=True)
+    is_initial = run.config.has_sft and not run.algorithm.is_discrete
+    folders = run.algorithm.folders or (INITIAL if is_initial else "",)
+    for folder in filter(None, folders):
+        if folder not in run.unchanged and not any(run.path(folder).parent.glob(f"{Path(folder).name}*")):
+            raise ValueError(f"`policies`: {spec.place!r} has no policy of {run.algorithm.name!r}: {folder!r} is missing.")
+    return run, folders[0]
 
 
 def policy_inputs(spec: PolicySpec) -> list[str]:
@@ -154,14 +128,13 @@ def policy_inputs(spec: PolicySpec) -> list[str]:
     Raises:
         ColBenchError: If files of a run folder's policy are not as its stages wrote them.
     """
-    if spec.kind == "own":
-        return module_of(spec.text)
+    if not isinstance(spec, ModelSpec):
+        return module_of(spec.text) if spec.kind == "own" else []
     if spec.kind == "model":
         return [name for path in dict.fromkeys((spec.place, _base_of(spec))) for name in folder_input(path)]
-    if spec.kind != "run":
-        return []
-    run, algorithm, _ = _algorithm_of_run(spec)
-    files = ["initial/", *(() if algorithm.policy in run.unchanged else policy_files(algorithm))]
+    run, _ = _run_of(spec)
+    algorithm = run.algorithm
+    files = ["initial/", *(() if any(folder in run.unchanged for folder in algorithm.folders) else policy_files(algorithm))]
     run.records.refuse_changed_files(files)
     base = [] if run.config.has_sft else folder_input(run.config.model.model)
     return [*base, *(str(run.path(file)) for file in files if run.path(file).exists()), *module_input(algorithm.module)]
@@ -171,36 +144,23 @@ def scripted(name: str, config: Config) -> Policy:
     """The environment's scripted policy; `random` of an environment without one takes random discrete actions, or random texts.
 
     Raises:
-        ValueError: If the environment has no oracle.
+        ValueError: If the environment has no oracle, or no discrete actions.
     """
     record: EnvironmentRecord = config.record
-    found: Policy | None = record.scripted_policy(name, config)
-    if found is not None:
-        return found
+    policy: Policy | None = record.scripted_policy(name, config)
+    if policy is not None:
+        return policy
     if name == "oracle":
         raise ValueError(
             f"{config.task.env} has no oracle: give its record (`--env_record`) a method `scripted_policy` that returns one."
         )
     if "discrete_actions" in record.capabilities(config):
-        return RandomActions(record.actions(config))
+        record.check_actions(config)
+        menu: Any = record.actions(config)
+        return AgentPolicy(MenuAgent(menu, uniform))
+    if name == "random_actions":
+        raise ValueError(f"'random_actions' needs a menu of actions, which {config.task.env} does not have.")
     return RandomTexts(record, config)
-
-
-class RandomActions:
-    """Chooses one of the valid discrete actions, all with the same probability."""
-
-    def __init__(self, actions: DialogueActions) -> None:
-        self.actions = actions
-
-    def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
-        """See `Policy.generate`."""
-        return [
-            Utterance(self.actions.say(self._choice(dialogue, seed), dialogue), usage=(0, 0))
-            for dialogue, seed in zip(dialogues, seeds, strict=True)
-        ]
-
-    def _choice(self, dialogue: Messages, seed: int) -> int:
-        return int(np.random.default_rng(seed).choice(np.flatnonzero(self.actions.allowed(dialogue))))
 
 
 class RandomTexts:
@@ -220,10 +180,11 @@ class RandomTexts:
         return str(self.space.sample())
 
 
-def _check_own(found: Any) -> None:
+def _check_own(policy: Any) -> None:
     """Refuse a class without the methods of a policy, before it is instantiated."""
-    if isinstance(found, type) and not (hasattr(found, "generate") or issubclass(found, Agent) or "__call__" in dir(found)):
-        raise _not_a_policy(f"the class {found.__name__}")
+    has_method = hasattr(policy, "generate") or hasattr(policy, "act") or "__call__" in dir(policy)
+    if isinstance(policy, type) and not (has_method or issubclass(policy, Agent)):
+        raise ValueError(f"{NOT_A_POLICY}, got the class {policy.__name__}.")
 
 
 class SpeechOf:
@@ -246,28 +207,24 @@ class SpeechOf:
         return replace(utterance, text=reply.speech, thought=utterance.thought + reply.thought) if reply.thought else utterance
 
 
-def own_policy(found: Any, reasoning: str = AUTO) -> Policy:
+def own_policy(named: Any, config: Config) -> Policy:
     """A policy from an object of the user's own; classes are instantiated without arguments.
 
+    A policy that generates in its own steps (`ContinuousPolicy`) and an oracle part thoughts from speech themselves.
+
     Args:
-        found: The object.
-        reasoning: How its model marks thoughts. A policy that generates in its own steps (`ContinuousPolicy`) and an oracle part them themselves.
+        named: A `Policy`, or what `colbench_gym.agents.scripted.own_agent` takes.
+        config: All settings.
 
     Raises:
-        ValueError: If it is neither a `Policy`, an agent of `colbench_gym`, nor a function of the messages.
+        ValueError: If it is none of these.
     """
-    made = found() if isinstance(found, type) else found
+    made = named() if isinstance(named, type) else named
     if hasattr(made, "generate"):
         parts_itself = isinstance(made, ContinuousPolicy | InformedPolicy)
-        return made if parts_itself else SpeechOf(made, reasoning)  # type: ignore[no-any-return]
-    if isinstance(made, Agent):
-        return AgentPolicy(made)
-    if callable(made):
-        return AgentPolicy(FunctionAgent(made, reasoning))
-    raise _not_a_policy(f"an object of {type(made).__name__}")
+        return made if parts_itself else SpeechOf(made, config.model.reasoning)  # type: ignore[no-any-return]
 
+    def menu() -> Any:
+        return config.record.actions(config) if "discrete_actions" in config.record.capabilities(config) else None
 
-def _not_a_policy(got: str) -> ValueError:
-    return ValueError(
-        f"A policy of your own must have a method `generate` (`sweetrl_agent.Policy`), or be a function of the messages, got {got}."
-    )
+    return AgentPolicy(own_agent(made, menu, config.model.reasoning))

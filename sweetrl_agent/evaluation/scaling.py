@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from colbench_gym.files import Row, read_rows, write_rows
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.core.stage import Stage
-from sweetrl_agent.data.files import Row, read_rows, write_rows
-from sweetrl_agent.data.run import Run
-from sweetrl_agent.evaluation.statistics import score_of, task_table
+from sweetrl_agent.evaluation.statistics import cell_table, score_of
+from sweetrl_agent.trainers.run import Run
 
 
 def scaled_run(run: Run, trajectories: int, steps: Mapping[str, Stage]) -> Run:
@@ -66,16 +66,16 @@ def _shared(run: Run, small: Run, rows: Sequence[Row]) -> tuple[Stage, Stage]:
 
 def summarize(runs: Sequence[Run], algorithms: Sequence[str], counts: Sequence[int]) -> list[Row]:
     """For every algorithm and count: "algorithm", "trajectories", "success" on the test split with "ci95", "n" tasks, "seeds"."""
-    found = []
     collected = len(read_rows(runs[0].path("trajectories.jsonl")))
-    by_count = {count: [run.path(f"scale_{count}") for run in runs] for count in counts} | {
+    folders = {count: [run.path(f"scale_{count}") for run in runs] for count in counts} | {
         collected: [run.folder for run in runs]
     }
-    for count, folders in by_count.items():
-        rows = {run.seed: read_rows(folder / "evaluation.jsonl") for run, folder in zip(runs, folders, strict=True)}
-        for name in algorithms:
-            own = {seed: [r for r in of if (r["agent"], r["split"]) == (name, "test")] for seed, of in rows.items()}
-            scores = task_table(own, "success")
-            if scores.size:  # empty if every episode of a seed is void
-                found.append({"algorithm": name, "trajectories": count, **score_of(scores)})
-    return found
+    tables = []
+    for count, of_count in folders.items():
+        rows = {run.seed: read_rows(folder / "evaluation.jsonl") for run, folder in zip(runs, of_count, strict=True)}
+        tables += [(name, count, cell_table(rows, {"agent": name, "split": "test"})) for name in algorithms]
+    return [
+        {"algorithm": name, "trajectories": count, **score_of(scores)}
+        for name, count, scores in tables
+        if scores.size  # empty if every episode of a seed is void
+    ]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import logging
 import os
-import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,15 +24,13 @@ if TYPE_CHECKING:
 
 #: What the process of a seed writes, in the seed's folder.
 LOG = "log.txt"
-#: How often the progress of each seed is shown, in seconds, and how much of its end of the log is read for it, in bytes.
-SHOW_EVERY_S, _TAIL_BYTES = 30.0, 4096
 _log = logging.getLogger(__name__)
 
 
 def run_side_by_side(work: Callable[[Config], None], configs: Sequence[Config], workers: int) -> dict[int, Exception]:
     """Run the seeds in parallel processes, `workers` at a time; each writes its output to `log.txt` in its folder.
 
-    The screen shows the messages of all seeds and, every half a minute, the last line of each log: the progress bar of a long stage.
+    The screen shows the messages of all seeds.
 
     Args:
         work: Runs one seed; picklable.
@@ -48,45 +46,19 @@ def run_side_by_side(work: Callable[[Config], None], configs: Sequence[Config], 
         _log.info("seed %d: its progress bars are in %s", config.run.seed, Path(config.run.output) / LOG)
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
         futures = {
-            pool.submit(_run, work, replace(one, run=replace(one.run, threads=one.run.threads or threads))): one
-            for one in configs
+            pool.submit(_run, work, replace(config, run=replace(config.run, threads=config.run.threads or threads))): config
+            for config in configs
         }
         try:
-            _follow(futures, failed)
+            for future in as_completed(futures):
+                if isinstance(error := future.exception(), ColBenchError):
+                    failed[futures[future].run.seed] = error
+                elif error:
+                    raise error
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return failed
-
-
-def _follow(futures: Mapping[Future[None], Config], failed: dict[int, Exception]) -> None:
-    """Wait for all seeds, show their progress, and collect their errors."""
-    shown: dict[int, str] = {}
-    left = set(futures)
-    while left:
-        done, left = wait(left, SHOW_EVERY_S, FIRST_COMPLETED)
-        for future in done:
-            if isinstance(error := future.exception(), ColBenchError):
-                failed[futures[future].run.seed] = error
-            elif error:
-                raise error
-        for future in left if not done else ():
-            seed, folder = futures[future].run.seed, Path(futures[future].run.output)
-            line = last_line(folder / LOG)
-            if line != shown.get(seed, "") and f"seed {seed}: " not in line:  # which the seed's process has shown itself
-                shown[seed] = line
-                _log.info("seed %d: %s", seed, line)
-
-
-def last_line(path: Path) -> str:
-    """The last line of a log that is not empty, where a progress bar's states count as lines; "" if there is none."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
-            text = file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
-    return next((line.strip() for line in reversed(re.split(r"[\r\n]+", text)) if line.strip()), "")
 
 
 def _run(work: Callable[[Config], None], config: Config) -> None:
@@ -96,6 +68,7 @@ def _run(work: Callable[[Config], None], config: Config) -> None:
 
     die_with_parent()
     prepare_process()
+    gc.freeze()  # the libraries' objects: every stage starts garbage collections, which would go through them
     folder = Path(config.run.output)
     folder.mkdir(parents=True, exist_ok=True)
     screen = ending_with_reader(io.TextIOWrapper(io.FileIO(os.dup(1), "wb"), write_through=True))

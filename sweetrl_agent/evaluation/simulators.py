@@ -7,18 +7,17 @@ every agent, the length of replies, the fraction of the hidden code that is leak
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from sweetrl_agent.algorithms.registry import ALGORITHMS
+from colbench_gym.files import Row, read_rows
 from sweetrl_agent.core.environment import EnvironmentRecord
-from sweetrl_agent.data.files import Row, read_rows
-from sweetrl_agent.data.run import Run
-from sweetrl_agent.evaluation.evaluate import record
-from sweetrl_agent.evaluation.statistics import score_of, task_table
+from sweetrl_agent.evaluation.held_out import record
+from sweetrl_agent.evaluation.statistics import Scores, cell_table, score_of
+from sweetrl_agent.trainers.run import Run
 
 ROWS = "simulators.jsonl"
 
@@ -56,7 +55,7 @@ def evaluate_with_simulators(run: Run, algorithms: Sequence[str], simulators: Se
     for simulator in simulators:
         for name in algorithms:
             label = {"simulator": simulator, "agent": name, "tasks": num_tasks}
-            load = ALGORITHMS[name].loader(run)
+            load = run.config.algorithms[name].loader(run)
             spec = simulator_spec(simulator, run.record)
             record(run, run.path(ROWS), label, run.test[:num_tasks], load, "evaluate test", simulator=spec)
 
@@ -71,46 +70,48 @@ def summarize(runs: Sequence[Run], algorithms: Sequence[str], simulators: Sequen
         algorithm, simulator and seed) explained by the algorithm, the simulator, the seed, the interaction of algorithm and simulator
         (changes of ranking), and the rest. "void": simulators that failed in every episode of an agent and seed, which are excluded.
     """
-    own_human = f"{runs[0].config.task.simulator} (of the training)"
+    training_human = f"{runs[0].config.task.simulator} (of the training)"
     rows = {
-        run.seed: [*_own_rows(run, own_human, num_tasks), *(r for r in read_rows(run.path(ROWS)) if r["tasks"] == num_tasks)]
+        run.seed: [
+            *_rows_of_evaluation(run, training_human, num_tasks),
+            *(row for row in read_rows(run.path(ROWS)) if row["tasks"] == num_tasks),
+        ]
         for run in runs
     }
-    simulators = [own_human, *simulators]
-    tables = {simulator: [_own(rows, simulator, name) for name in algorithms] for simulator in simulators}
-    heard = [s for s in simulators if all(task_table(own, "success").size for own in tables[s])]
+    simulators = [training_human, *simulators]
+
+    def table(simulator: str, name: str, metric: str = "success") -> Scores:
+        return cell_table(rows, {"simulator": simulator, "agent": name}, metric)
+
+    heard = [simulator for simulator in simulators if all(table(simulator, name).size for name in algorithms)]
     cells = [
-        {"simulator": simulator, "algorithm": name, **_cell(own)}
+        {
+            "simulator": simulator,
+            "algorithm": name,
+            **score_of(table(simulator, name)),
+            **{metric: round(float(table(simulator, name, metric).mean()), 4) for metric in ("turns", "reply_chars", "leak")},
+        }
         for simulator in heard
-        for name, own in zip(algorithms, tables[simulator], strict=True)
+        for name in algorithms
     ]
-    means = np.array([[task_table(own, "success").mean(axis=1) for own in tables[simulator]] for simulator in heard])
+    means = np.array([[table(simulator, name).mean(axis=1) for name in algorithms] for simulator in heard])
     rankings = [
         {
             "simulator": simulator,
-            "best_first": [algorithms[i] for i in np.argsort(-of.mean(axis=1), kind="stable")],
-            "tau": _tau(means[0].mean(axis=1), of.mean(axis=1)),
+            "best_first": [algorithms[i] for i in np.argsort(-by_name.mean(axis=1), kind="stable")],
+            "tau": _tau(means[0].mean(axis=1), by_name.mean(axis=1)),
         }
-        for simulator, of in zip(heard, means, strict=True)
+        for simulator, by_name in zip(heard, means, strict=True)
     ]
     shares = variance_shares(means.swapaxes(0, 1)) if heard else {}
     return {"cells": cells, "rankings": rankings, "variance": shares, "void": [s for s in simulators if s not in heard]}
 
 
-def _own_rows(run: Run, simulator: str, num_tasks: int) -> list[Row]:
+def _rows_of_evaluation(run: Run, simulator: str, num_tasks: int) -> list[Row]:
     """The evaluation's rows on the same tasks."""
     tasks = {task.id for task in run.test[:num_tasks]}
     rows = read_rows(run.path("evaluation.jsonl"))
     return [{**row, "simulator": simulator} for row in rows if row["split"] == "test" and row["task_id"] in tasks]
-
-
-def _own(rows: Mapping[int, Sequence[Row]], simulator: str, name: str) -> dict[int, list[Row]]:
-    return {seed: [r for r in of if (r["agent"], r["simulator"]) == (name, simulator)] for seed, of in rows.items()}
-
-
-def _cell(own: dict[int, list[Row]]) -> Row:
-    others = {metric: round(float(task_table(own, metric).mean()), 4) for metric in ("turns", "reply_chars", "leak")}
-    return {**score_of(task_table(own, "success")), **others}
 
 
 def variance_shares(means: Any) -> dict[str, float]:

@@ -93,10 +93,10 @@ def agents_interval(scores: Scores, seed: int = 0) -> Interval:
     by_task = scores.mean(axis=0)
     if len(by_task) < 2 or np.ptp(by_task) == 0:
         return float(by_task.mean()), float(by_task.mean())
-    found = stats.bootstrap(
+    resampled = stats.bootstrap(
         (by_task,), np.mean, n_resamples=_RESAMPLES, confidence_level=LEVEL, method="percentile", random_state=seed
     )
-    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+    return float(resampled.confidence_interval.low), float(resampled.confidence_interval.high)
 
 
 def score_interval(scores: Scores, of: Callable[[Scores], Interval] = algorithm_interval) -> Interval:
@@ -124,22 +124,6 @@ def permutation_p(differences: Scores, seed: int = 0) -> float:
         seed: Seed of the permutations.
     """
     return sign_flip_p(differences.mean(axis=0), seed)
-
-
-def pass_at_k(successes: int, episodes: int, k: int) -> float:
-    """Unbiased estimate of the probability that at least one of `k` episodes succeeds, from `successes` of `episodes`.
-
-    Source: Chen et al., arXiv:2107.03374, equation 1.
-    """
-    return 1.0 - math.comb(episodes - successes, k) / math.comb(episodes, k)
-
-
-def pass_hat_k(successes: int, episodes: int, k: int) -> float:
-    """Unbiased estimate of the probability that all of `k` episodes succeed.
-
-    Source: Yao et al., arXiv:2406.12045, section 4.
-    """
-    return math.comb(successes, k) / math.comb(episodes, k)
 
 
 def power(difference: float, parts: Components, seeds: int, tasks: int) -> float:
@@ -185,12 +169,17 @@ def task_table(rows: Mapping[int, Sequence[Mapping[str, Any]]], metric: str) -> 
         metric: Name of the metric.
     """
     cells: dict[str, dict[int, list[float]]] = {}
-    for seed, own in rows.items():
-        for row in own:
+    for seed, of_seed in rows.items():
+        for row in of_seed:
             if row["outcome"] != "void":
                 cells.setdefault(row["task_id"], {}).setdefault(seed, []).append(float(row[metric]))
     kept = [cells[task] for task in sorted(cells) if len(cells[task]) == len(rows)]
-    return np.array([[np.mean(by_seed[seed]) for by_seed in kept] for seed in rows], dtype=float).reshape(len(rows), len(kept))
+    return np.array([[np.mean(by_seed[seed]) for by_seed in kept] for seed in rows]).reshape(len(rows), len(kept))
+
+
+def cell_table(rows: Mapping[int, Sequence[Mapping[str, Any]]], cell: Mapping[str, Any], metric: str = "success") -> Scores:
+    """`task_table` of the rows that have the values of `cell` in its columns."""
+    return task_table({seed: [row for row in of_seed if cell.items() <= row.items()] for seed, of_seed in rows.items()}, metric)
 
 
 def score_of(scores: Scores) -> dict[str, Any]:
@@ -209,7 +198,7 @@ def _mean_squares(scores: Scores) -> tuple[float, float, float]:
     """Mean squares between seeds, between tasks, and of the residuals."""
     seeds, tasks = scores.shape
     mean = scores.mean()
-    by_seed, by_task = scores.mean(axis=1, keepdims=True), scores.mean(axis=0, keepdims=True)
+    by_seed, by_task = scores.mean(axis=1, keepdims=True), scores.mean(axis=0)
     rest = scores - by_seed - by_task + mean
     return (
         float(tasks * ((by_seed - mean) ** 2).sum() / (seeds - 1)),

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sweetrl_agent.data.files import Row, read_rows
-from sweetrl_agent.data.run import Run
-from sweetrl_agent.evaluation.statistics import score_interval, task_table
+from colbench_gym.files import Row, read_rows
+from sweetrl_agent.evaluation.statistics import cell_table, score_of
+from sweetrl_agent.trainers.run import Run
 
 Values = dict[tuple[str, str], float]
 
@@ -45,39 +45,26 @@ def summarize(runs: Sequence[Run], algorithms: Sequence[str], source: str) -> li
     """For every algorithm and split: "algorithm", "split", "win_rate" (ties count one half) with "ci95", "n" tasks, "seeds", "by_seed"."""
     metric = runs[0].record.metric
     values = recorded(source, metric)
-    by_seed = {run.seed: read_rows(run.path("evaluation.jsonl")) for run in runs}
-    found: list[Row] = []
+    rows = {
+        run.seed: [
+            {**row, "won": _won(float(row[metric]), values[row["split"], row["task_id"]])}
+            for row in read_rows(run.path("evaluation.jsonl"))
+            if row["agent"] in algorithms and row["outcome"] != "void" and (row["split"], row["task_id"]) in values
+        ]
+        for run in runs
+    }
+    rates: list[Row] = []
     for name in algorithms:
         for split in dict.fromkeys(split for split, _ in values):
-            own = {
-                seed: [
-                    {**row, "won": _won(float(row[metric]), values[split, row["task_id"]])}
-                    for row in rows
-                    if (row["agent"], row["split"]) == (name, split)
-                    and row["outcome"] != "void"
-                    and (split, row["task_id"]) in values
-                ]
-                for seed, rows in by_seed.items()
-            }
-            scores: Any = task_table(own, "won")
+            scores = cell_table(rows, {"agent": name, "split": split}, "won")
             if scores.size:
-                low, high = score_interval(scores)
-                found.append(
-                    {
-                        "algorithm": name,
-                        "split": split,
-                        "win_rate": round(float(scores.mean()), 4),
-                        "ci95": [round(max(low, 0.0), 4), round(min(high, 1.0), 4)],
-                        "n": scores.shape[1],
-                        "seeds": scores.shape[0],
-                        "by_seed": [round(float(mean), 4) for mean in scores.mean(axis=1)],
-                    }
-                )
-    return found
+                score = score_of(scores)
+                rates.append({"algorithm": name, "split": split, "win_rate": score.pop("success"), **score})
+    return rates
 
 
-def _won(own: float, other: float) -> float:
-    return 0.5 if own == other else float(own > other)
+def _won(score: float, other: float) -> float:
+    return 0.5 if score == other else float(score > other)
 
 
 def _is_number(value: Any) -> bool:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.files import Row
 from colbench_gym.scoring.intervals import mean_interval
-from sandboxes import SandboxError
 from sweetrl_agent.core.dialogues import VOID
 from sweetrl_agent.core.explanation import WishCounts
-from sweetrl_agent.data.files import Row
 from sweetrl_agent.evaluation.failures import Evaluated, tasks_of
 
 
@@ -29,26 +28,26 @@ def summarize_wishes(run: Evaluated, rows: Sequence[Row]) -> list[Row]:
     tasks = tasks_of(run)
     played = [row for row in rows if row["outcome"] != VOID and row["task_id"] in tasks]
     try:
-        found = run.record.wish_counts([(row, tasks[row["task_id"]]) for row in played], run.config) if played else []
-    except (ColBenchError, SandboxError) as error:
+        all_counts = run.record.wish_counts([(row, tasks[row["task_id"]]) for row in played], run.config) if played else []
+    except ColBenchError as error:
         print(f"The report does not say what was heard and written down: {error}")
         return []
     groups: dict[tuple[str, str], list[tuple[str, WishCounts]]] = {}
-    for row, own in zip(played, found, strict=False):
-        if own is not None and own.wishes:
-            groups.setdefault((row["agent"], row["split"]), []).append((row["task_id"], own))
-    return [{"agent": agent, "split": split, **_summary(own)} for (agent, split), own in groups.items()]
+    for row, counts in zip(played, all_counts, strict=False):
+        if counts is not None and counts.wishes:
+            groups.setdefault((row["agent"], row["split"]), []).append((row["task_id"], counts))
+    return [{"agent": agent, "split": split, **_summary(counts)} for (agent, split), counts in groups.items()]
 
 
 def _summary(episodes: Sequence[tuple[str, WishCounts]]) -> dict[str, Any]:
-    having = [(task, own) for task, own in episodes if own.heard]
+    having = [(task, counts) for task, counts in episodes if counts.heard]
     shares = {
-        "heard": ([own.heard / own.wishes for _, own in episodes], [task for task, _ in episodes]),
-        "written": ([own.written / own.heard for _, own in having], [task for task, _ in having]),
+        "heard": ([counts.heard / counts.wishes for _, counts in episodes], [task for task, _ in episodes]),
+        "written": ([counts.written / counts.heard for _, counts in having], [task for task, _ in having]),
     }
     summary: dict[str, Any] = {
         "n": len(episodes),
-        "questions": round(sum(own.questions for _, own in episodes) / len(episodes), 3),
+        "questions": round(sum(counts.questions for _, counts in episodes) / len(episodes), 3),
     }
     for name, (values, of) in shares.items():
         summary[name] = round(sum(values) / len(values), 4) if values else None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,15 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from colbench_gym.agents.prompts import PROMPTS
-from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.model import TINY, ModelArguments
 from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.core.processes import return_freed_memory
+from sweetrl_agent.core.registry import Registry
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.distributed import local_rank
 from sweetrl_agent.models.folder_check import adapter_base, is_adapter, tokenizer_place
-from sweetrl_agent.models.weights_check import check_adapter_weights
+from sweetrl_agent.models.weights_check import ADAPTER_WEIGHTS, readable_errors, tensors_of
+from sweetrl_agent.policies.utterances import Speaker
 
 #: Where the models of transformers have their layers.
 LAYERS = "model.layers"
@@ -27,7 +27,7 @@ _ROUTER = {"output_router_logits": False, "router_aux_loss_coef": 0.0}
 
 
 def device() -> torch.device:
-    """The GPU of this process if there is one, else the CPU.
+    """The GPU of this process, or the CPU without a GPU.
 
     Under a launcher each process has its own GPU. accelerate chooses the same one, but only once a trainer exists, after the model is loaded:
     until then "cuda" is the first GPU, and all processes would load their models there.
@@ -52,8 +52,8 @@ def torch_dtype(arguments: ModelArguments, is_trained: bool = True) -> torch.dty
 
 def bfloat16_instructions() -> str:
     """Name of this processor's instructions for products of bfloat16 matrices; "" without any, where such a product is slower than of float32."""
-    found = torch.cpu.get_capabilities()
-    return next((name for name in ("amx_bf16", "avx512_bf16") if found.get(name)), "")
+    capabilities = torch.cpu.get_capabilities()
+    return next((name for name in ("amx_bf16", "avx512_bf16") if capabilities.get(name)), "")
 
 
 def dtype_line(arguments: ModelArguments) -> str:
@@ -63,10 +63,10 @@ def dtype_line(arguments: ModelArguments) -> str:
         return f"{dtype}, as set"
     if torch.cuda.is_available():
         return f"{dtype}: there is a GPU"
-    if not (own := bfloat16_instructions()):
+    if not (instructions := bfloat16_instructions()):
         return f"{dtype}: this processor has no instructions for bfloat16"
-    reads = dtype if arguments.lora else f"bfloat16 to sample, {dtype} to train all weights"
-    return f"{reads}: this processor has instructions for bfloat16 ({own})"
+    dtypes = dtype if arguments.lora else f"bfloat16 to sample, {dtype} to train all weights"
+    return f"{dtypes}: this processor has instructions for bfloat16 ({instructions})"
 
 
 def system_prompt(arguments: ModelArguments) -> str:
@@ -75,14 +75,14 @@ def system_prompt(arguments: ModelArguments) -> str:
 
 
 def load_tokenizer(path: str, arguments: ModelArguments) -> Any:
-    """The tokenizer of a model folder or hub name; of an adapter without one, its base model's.
+    """The tokenizer of a model folder or hub name. An adapter without a tokenizer has its base model's.
 
     Raises:
         ColBenchError: If it cannot be loaded.
     """
-    place = tokenizer_place(path)
-    with _one_sentence("tokenizer", place):
-        return AutoTokenizer.from_pretrained(place, revision=arguments.revision, trust_remote_code=False)
+    source = tokenizer_place(path)
+    with readable_errors(f"The tokenizer {source!r} cannot be loaded"):
+        return AutoTokenizer.from_pretrained(source, revision=arguments.revision, trust_remote_code=False)
 
 
 def load_chat(path: str, arguments: ModelArguments) -> Chat:
@@ -97,13 +97,13 @@ def load_chat(path: str, arguments: ModelArguments) -> Chat:
 def load_model(
     path: str, base: str, arguments: ModelArguments, kind: Any = AutoModelForCausalLM, is_trained: bool = True
 ) -> Any:
-    """Load a model onto its device: a full model, or `base` with the LoRA adapter in `path`. First, what an earlier one left goes back to the system.
+    """Load a model onto its device: a full model, or `base` with the LoRA adapter in `path`. Memory of earlier models is first returned to the system.
 
-    A base that is an adapter itself is merged with its own base: the user's `--model` may be one, and later adapters are trained on the two together.
+    If `base` is an adapter, as the user's `--model` may be, it is merged with its own base model. Later adapters are trained on the merged model.
 
     Args:
         path: Folder or hub name of the model, or folder of an adapter.
-        base: Base model of the adapter; `path` again for one that is to be merged.
+        base: Base model of the adapter; equal to `path` to merge the adapter.
         arguments: Settings of the agent's model.
         kind: Class of the model.
         is_trained: Whether it is trained, or scored as it was trained; see `torch_dtype`.
@@ -115,11 +115,13 @@ def load_model(
     if path != base and is_adapter(path):
         model = _with_adapter(load_model(base, base, arguments, kind, is_trained), path)
     elif is_adapter(path):
-        own_base = adapter_base(Path(path).expanduser())
-        model = merged(_with_adapter(load_model(own_base, own_base, arguments, kind, is_trained), path)).requires_grad_(True)
-        model.name_or_path = path  # what a later adapter names as its base
+        adapter_parent = adapter_base(Path(path).expanduser())
+        model = merged(
+            _with_adapter(load_model(adapter_parent, adapter_parent, arguments, kind, is_trained), path)
+        ).requires_grad_(True)
+        model.name_or_path = path  # the base of later adapters
     else:
-        with _one_sentence("model", path):
+        with readable_errors(f"The model {path!r} cannot be loaded"):
             model = kind.from_pretrained(
                 path,
                 revision=arguments.revision,
@@ -127,10 +129,7 @@ def load_model(
                 use_safetensors=True,
                 trust_remote_code=False,
             )
-    for config in (
-        model.config,
-        model.config.get_text_config(),
-    ):  # TRL would add experts' load balancing to the losses of the papers
+    for config in (model.config, model.config.get_text_config()):  # else TRL adds experts' load balancing to the losses
         config.update({name: value for name, value in _ROUTER.items() if hasattr(config, name)})
     return model.to(device())
 
@@ -138,21 +137,10 @@ def load_model(
 def _with_adapter(model: Any, path: str) -> Any:
     from peft import PeftModel
 
-    with _one_sentence("adapter", path):
-        check_adapter_weights(Path(path).expanduser())
-        return PeftModel.from_pretrained(model, str(Path(path).expanduser()))
-
-
-@contextmanager
-def _one_sentence(what: str, path: str) -> Iterator[None]:
-    """Loading fails with many unrelated errors of the libraries; each becomes one sentence."""
-    try:
-        yield
-    except torch.cuda.OutOfMemoryError:
-        raise
-    except Exception as error:
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        raise ColBenchError(f"The {what} {path!r} cannot be loaded ({reason}).") from error
+    folder = Path(path).expanduser()
+    with readable_errors(f"The adapter {path!r} cannot be loaded"):
+        tensors_of(folder, ADAPTER_WEIGHTS)  # safetensors: peft would read a pickle too
+        return PeftModel.from_pretrained(model, str(folder))
 
 
 def lora_config(arguments: ModelArguments, model: Any) -> Any:
@@ -183,7 +171,7 @@ def lora_config(arguments: ModelArguments, model: Any) -> Any:
 
 
 def merged(model: Any) -> Any:
-    """The model with its LoRA adapter, if it has one, added to the weights: faster to sample from, and without a way back."""
+    """The model with its LoRA adapter, if it has one, added to the weights: sampling is faster, and the adapter cannot be removed again."""
     return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
 
 
@@ -211,30 +199,32 @@ def load_policy(path: str, base: str, arguments: ModelArguments, response_prefix
         arguments: Settings of the agent's model.
         response_prefix: Text that every message of the agent starts with.
     """
-    if arguments.engine == "vllm":
-        from sweetrl_agent.policies.vllm import VLLMPolicy
+    return ENGINES.find(arguments.engine)(path, base, arguments, response_prefix)
 
-        return VLLMPolicy(
-            path,
-            base,
-            arguments.max_new_tokens,
-            arguments.temperature,
-            system_prompt=system_prompt(arguments),
-            response_prefix=response_prefix,
-            history=arguments.history,
-            reasoning=arguments.reasoning,
-            dtype=str(torch_dtype(arguments, is_trained=False)).removeprefix("torch."),  # vLLM would round float32 weights
-        )
-    if arguments.engine == "server":
-        from sweetrl_agent.policies.server import ServerPolicy
 
-        return ServerPolicy(
-            path, load_tokenizer(base, arguments), arguments.server_urls, arguments.max_new_tokens, arguments.temperature,
-            arguments.generation_batch, system_prompt=system_prompt(arguments), response_prefix=response_prefix,
-            history=arguments.history, reasoning=arguments.reasoning,
-        )  # fmt: skip
+def _on_transformers(path: str, base: str, arguments: ModelArguments, response_prefix: str) -> Policy:
     model = merged(load_model(path, base, arguments, is_trained=False))
     return policy_on(model, load_tokenizer(base, arguments), arguments, response_prefix)
+
+
+def _on_vllm(path: str, base: str, arguments: ModelArguments, response_prefix: str) -> Policy:
+    from sweetrl_agent.policies.vllm import VLLMPolicy
+
+    dtype = str(torch_dtype(arguments, is_trained=False)).removeprefix("torch.")  # vLLM would round float32 weights
+    return VLLMPolicy(path, base, speaker_of(load_tokenizer(base, arguments), arguments, response_prefix), dtype=dtype)
+
+
+def _on_servers(path: str, base: str, arguments: ModelArguments, response_prefix: str) -> Policy:
+    from sweetrl_agent.policies.server import ServerPolicy
+
+    speaker = speaker_of(load_tokenizer(base, arguments), arguments, response_prefix)
+    return ServerPolicy(path, speaker, arguments.server_urls, arguments.generation_batch)
+
+
+#: What samples from a model, by the name of `engine`.
+ENGINES: Registry[Callable[[str, str, ModelArguments, str], Policy]] = Registry(
+    "engine", {"transformers": _on_transformers, "vllm": _on_vllm, "server": _on_servers}, others=""
+)
 
 
 def policy_on(model: Any, tokenizer: Any, arguments: ModelArguments, response_prefix: str = "") -> Policy:
@@ -244,14 +234,23 @@ def policy_on(model: Any, tokenizer: Any, arguments: ModelArguments, response_pr
     from sweetrl_agent.policies.transformers import TransformersPolicy
 
     kind = ContinuousTransformersPolicy if can_use_slots(model) else TransformersPolicy
-    return kind(
-        model,
+    return kind(model, speaker_of(tokenizer, arguments, response_prefix), batch_size=arguments.generation_batch)
+
+
+def speaker_of(tokenizer: Any, arguments: ModelArguments, response_prefix: str = "") -> Speaker:
+    """How the agent's model speaks, by the settings.
+
+    Args:
+        tokenizer: Its tokenizer.
+        arguments: Settings of the agent's model.
+        response_prefix: Text that every message of the agent starts with.
+    """
+    return Speaker(
         tokenizer,
-        max_new_tokens=arguments.max_new_tokens,
-        temperature=arguments.temperature,
-        batch_size=arguments.generation_batch,
-        system_prompt=system_prompt(arguments),
-        response_prefix=response_prefix,
-        history=arguments.history,
-        reasoning=arguments.reasoning,
+        arguments.max_new_tokens,
+        arguments.temperature,
+        system_prompt(arguments),
+        response_prefix,
+        arguments.history,
+        arguments.reasoning,
     )

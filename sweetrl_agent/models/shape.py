@@ -1,10 +1,12 @@
-"""Shapes of decoder-only models: numbers of parameters and sizes of activations, without torch."""
+"""Shapes of decoder-only models: numbers of parameters and sizes of activations."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from typing import Any
+
+from sweetrl_agent.config.packaged import FOLDER
 
 #: Billions of parameters in a model's name, such as "Llama-3.1-8B-Instruct".
 _BILLIONS = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)b(?![a-z0-9])", re.I)
@@ -18,7 +20,6 @@ class Shape:
         kind: Model type of transformers, "llama" or "qwen2" (biases of queries, keys and values).
         hidden, intermediate, layers, heads, kv_heads, vocab: As in `config.json`.
         is_tied: Whether the head shares the embedding's weights.
-        rope_theta: Base of the rotary embedding.
     """
 
     kind: str
@@ -29,7 +30,6 @@ class Shape:
     kv_heads: int
     vocab: int
     is_tied: bool
-    rope_theta: float = 10_000.0
 
     @property
     def linear(self) -> list[tuple[int, int]]:
@@ -67,32 +67,52 @@ class Shape:
         """
         return (layers or self.layers) * rank * sum(a + b for a, b in self.linear)
 
-    def config(self, end_id: int, pad_id: int) -> Any:
-        """The configuration of transformers."""
-        from transformers import AutoConfig
 
-        return AutoConfig.for_model(
-            self.kind, hidden_size=self.hidden, intermediate_size=self.intermediate, num_hidden_layers=self.layers,
-            num_attention_heads=self.heads, num_key_value_heads=self.kv_heads, vocab_size=self.vocab,
-            tie_word_embeddings=self.is_tied, max_position_embeddings=8192, bos_token_id=None, eos_token_id=end_id,
-            pad_token_id=pad_id, rope_parameters={"rope_type": "default", "rope_theta": self.rope_theta},
-        )  # fmt: skip
-
-
-#: Shapes that a model is assumed to have whose configuration cannot be read and whose name gives its size; by the hub's `config.json` of each.
+#: Assumed shapes of models whose configuration cannot be read and whose name gives a size, from the hub's `config.json`.
 SHAPES = {
-    "qwen2.5-0.5b": Shape("qwen2", 896, 4864, 24, 14, 2, 151_936, True, 1e6),
-    "qwen2.5-1.5b": Shape("qwen2", 1536, 8960, 28, 12, 2, 151_936, True, 1e6),
-    "llama-3.2-3b": Shape("llama", 3072, 8192, 28, 24, 8, 128_256, True, 5e5),
-    "llama-3.1-8b": Shape("llama", 4096, 14_336, 32, 32, 8, 128_256, False, 5e5),
-    "qwen2.5-14b": Shape("qwen2", 5120, 13_824, 48, 40, 8, 152_064, False, 1e6),
-    "qwen2.5-32b": Shape("qwen2", 5120, 27_648, 64, 40, 8, 152_064, False, 1e6),
-    "llama-3.1-70b": Shape("llama", 8192, 28_672, 80, 64, 8, 128_256, False, 5e5),
+    "qwen2.5-0.5b": Shape("qwen2", 896, 4864, 24, 14, 2, 151_936, True),
+    "qwen2.5-1.5b": Shape("qwen2", 1536, 8960, 28, 12, 2, 151_936, True),
+    "llama-3.2-3b": Shape("llama", 3072, 8192, 28, 24, 8, 128_256, True),
+    "llama-3.1-8b": Shape("llama", 4096, 14_336, 32, 32, 8, 128_256, False),
+    "qwen2.5-14b": Shape("qwen2", 5120, 13_824, 48, 40, 8, 152_064, False),
+    "qwen2.5-32b": Shape("qwen2", 5120, 27_648, 64, 40, 8, 152_064, False),
+    "llama-3.1-70b": Shape("llama", 8192, 28_672, 80, 64, 8, 128_256, False),
 }
 
 
+def model_config(config: Any, tokenizer: Any = None) -> Any:
+    """The configuration of transformers of a run's model.
+
+    Args:
+        config: All settings of the run.
+        tokenizer: The tokenizer, for the size of a tiny model that SFT makes.
+    """
+    from transformers import AutoConfig
+
+    from sweetrl_agent.models.tiny import tiny_config
+
+    if not config.is_tiny:
+        return AutoConfig.from_pretrained(config.model.model, revision=config.model.revision, trust_remote_code=False)
+    if config.initial_policy == "packaged":
+        return AutoConfig.from_pretrained(FOLDER)
+    size = max(config.sft.tiny_vocab_size, len(tokenizer) if tokenizer is not None else 0)
+    return tiny_config(size, config.sft.tiny_hidden_size, config.sft.tiny_layers)
+
+
+def find_shape(config: Any) -> tuple[Shape | None, str]:
+    """The shape of a run's model and a note where it is assumed; None if nothing is known of it."""
+    try:
+        return shape_of(model_config(config)), ""
+    except Exception:  # libraries raise any type for what is missing or broken; the checks name it
+        name = config.model.model
+    unread = f"the configuration of {name!r} cannot be read here"
+    if known := shape_by_name(name):
+        return known[1], f"shape      that of {known[0]}, by the size in its name: {unread}"
+    return None, f"shape      unknown: {unread}"
+
+
 def shape_of(config: Any) -> Shape:
-    """The shape of a configuration of transformers; what a family has besides is left out.
+    """The shape of a configuration of transformers, without what only its family has.
 
     Args:
         config: The configuration.
@@ -112,8 +132,8 @@ def shape_by_name(name: str) -> tuple[str, Shape] | None:
     Args:
         name: Folder or hub name of the model.
     """
-    found = _BILLIONS.findall(name.rpartition("/")[2].replace("_", "-").replace("-", " "))
-    if not found:
+    billions = _BILLIONS.findall(name.rpartition("/")[2].replace("_", "-").replace("-", " "))
+    if not billions:
         return None
-    wanted = float(found[-1]) * 1e9
+    wanted = float(billions[-1]) * 1e9
     return min(SHAPES.items(), key=lambda item: abs(item[1].parameters - wanted))

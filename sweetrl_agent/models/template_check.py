@@ -15,7 +15,7 @@ from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.data.chat import Chat
 
-#: CPU time of all renderings in seconds, the wall time to wait for them, and what they may allocate and write.
+#: Limits of all renderings: CPU time and wall time in seconds, allocated memory, and characters of output.
 CPU_S, WALL_S = 5, 30.0
 MEMORY_BYTES, MAX_CHARS = 1 << 29, 1_000_000
 #: A dialogue as the agent has it: the other side speaks first, and the agent last.
@@ -27,60 +27,60 @@ SAMPLE = (
 )
 
 
-def check_template(tokenizer: Any, instructions: str = "", reasoning: str = "auto", vocab_size: int = MAX_CHARS) -> str:
+def check_template(tokenizer: Any, instructions: str = "", reasoning: str = "auto", vocab_size: int | None = None) -> str:
     """Make the tokens of the sample dialogue as the agent does.
 
     Args:
         tokenizer: The tokenizer with the template.
         instructions: The agent's system prompt; "" for none.
         reasoning: The setting `reasoning`.
-        vocab_size: Number of tokens that the model knows.
+        vocab_size: Number of tokens that the model knows; None if its configuration does not state it.
 
     Returns:
-        What was decided about the template, `Chat.describe`.
+        How the template is used: `Chat.describe`.
 
     Raises:
-        ColBenchError: If there is no template, or it fails, leaves out what the other side says, does not end, writes too much, or has no token to end a turn.
+        ColBenchError: If there is no template, or it fails, omits the other side's messages, does not end, writes too much, or has no token to end a turn.
     """
     if not tokenizer.chat_template:
         raise ColBenchError(
             "its tokenizer has no chat template: take an instruction-tuned model, or set `tokenizer.chat_template` and save it"
         )
-    fault, description = _in_a_process(tokenizer, [*system_message(instructions), *SAMPLE], reasoning, vocab_size)
+    fault, description = _run_limited(tokenizer, [*system_message(instructions), *SAMPLE], reasoning, vocab_size)
     if fault:
         raise ColBenchError(f"its chat template {fault}")
     return description
 
 
-def _in_a_process(tokenizer: Any, *given: Any) -> tuple[str, str]:
-    """What is wrong, "" if nothing is, and the description."""
+def _run_limited(tokenizer: Any, *arguments: Any) -> tuple[str, str]:
+    """Run `_check` in a process of its own: the fault, "" if there is none, and the description."""
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("fork" if "fork" in methods else "spawn")  # a fork has the libraries loaded
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_check, args=(sender, tokenizer, *given), daemon=True)
+    process = context.Process(target=_check, args=(sender, tokenizer, *arguments), daemon=True)
     process.start()
     sender.close()
-    found = (_no_end(), "")
+    result = (_over_limit(), "")
     try:
         if receiver.poll(WALL_S):
-            found = receiver.recv()
+            result = receiver.recv()
     except EOFError:  # it was killed
         pass
     finally:
         process.kill()
         process.join()
         receiver.close()
-    return found
+    return result
 
 
-def _no_end() -> str:
+def _over_limit() -> str:
     return f"does not end within {CPU_S} s or takes more than {MEMORY_BYTES >> 20} MiB on {len(SAMPLE)} short messages"
 
 
-def _check(sender: Connection, tokenizer: Any, messages: Messages, reasoning: str, vocab_size: int) -> None:
-    """In the process: send what is wrong, and the description."""
+def _check(sender: Connection, tokenizer: Any, messages: Messages, reasoning: str, vocab_size: int | None) -> None:
+    """Send the fault and the description; runs in the process."""
     with contextlib.suppress(ImportError, OSError, ValueError):
-        _limit()
+        _set_limits()
     try:
         size = max(len(tokenizer.apply_chat_template(list(SAMPLE[:n]), tokenize=False)) for n in (1, len(SAMPLE)))
         if size > MAX_CHARS:
@@ -90,29 +90,30 @@ def _check(sender: Connection, tokenizer: Any, messages: Messages, reasoning: st
         fault = _fault(chat, messages, vocab_size)
         sender.send((fault, "" if fault else chat.describe()))
     except MemoryError:
-        sender.send((_no_end(), ""))
+        sender.send((_over_limit(), ""))
     except Exception as error:  # the template is a program: it may raise anything
         sender.send((f"fails for a dialogue ({type(error).__name__}: {' '.join(str(error).split())[:200]})", ""))
 
 
-def _fault(chat: Chat, messages: Messages, vocab_size: int) -> str:
-    """What a template does that cannot be worked with; "" if nothing."""
+def _fault(chat: Chat, messages: Messages, vocab_size: int | None) -> str:
+    """Why a template cannot be used; "" if it can."""
     if SAMPLE[2]["content"] not in chat.template.render(messages[:-1]):
         return "leaves out what the other side says last"
     if not chat.template.end:
         return "ends a turn by no token, and its tokenizer has no `eos_token`: set one and save the tokenizer"
-    largest = max(*chat.end_ids(), *(token for part in chat.sequences(messages) for token in part.token_ids))
-    if largest >= vocab_size:
+    token_ids = {token for part in chat.sequences(messages) for token in part.token_ids}  # spare tokens need no embedding
+    largest = max(*token_ids, *chat.end_ids(), chat.tokenizer.pad_token_id or 0)
+    if vocab_size is not None and largest >= vocab_size:
         return f"makes token {largest}, and its model has the {vocab_size} tokens from 0 on (`vocab_size`)"
     return ""
 
 
-def _limit() -> None:
-    """Limit this process's CPU time, and its memory to what the process that it comes from has and `MEMORY_BYTES`."""
+def _set_limits() -> None:
+    """Limit this process's CPU time, and its memory to `MEMORY_BYTES` more than it has now."""
     import resource
     from pathlib import Path
 
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))
-    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY_BYTES, held + MEMORY_BYTES))
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_BYTES, used + MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,160 +1,248 @@
-"""Checks of safetensors files by their headers: the files are whole, and their tensors have the sizes that the configuration states.
+"""Checks of a model folder's weights without reading them: files, architecture and quantization.
 
-No weights are read. Format: eight bytes with the header's length, the header (JSON: name -> dtype, shape, place), then the data.
+The architecture is made on torch's device `meta`, which has no memory: transformers and peft load a folder without some tensors, and draw the missing ones
+at random. Quantized weights (fp8, mxfp4, GPTQ, AWQ, bitsandbytes and others) need a GPU and a package for each kind, and are not trained.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import re
-from collections.abc import Mapping
+import logging
+import warnings
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from colbench_gym.errors import ColBenchError
 
-WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
-ADAPTER_WEIGHTS = "adapter_model.safetensors"
-MAX_HEADER_BYTES = 100_000_000  # the format's own limit
-_BITS = {
-    "F64": 64, "I64": 64, "U64": 64, "C64": 64, "F32": 32, "I32": 32, "U32": 32, "F16": 16, "BF16": 16, "I16": 16, "U16": 16, "I8": 8, "U8": 8, "BOOL": 8,
-    "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8, "F6_E2M3": 6, "F6_E3M2": 6, "F4": 4,
-}  # fmt: skip
+WEIGHTS, ADAPTER_WEIGHTS = "model.safetensors", "adapter_model.safetensors"
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
-_EMBEDDING = re.compile(r"(?:^|\.)(?:embed_tokens|wte|word_embeddings|tok_embeddings|embed_in)\.weight$")
-_LAYER = re.compile(r"(?:^|\.)(?:layers|h)\.([0-9]{1,6})\.")
 
+#: Dtypes of weights that transformers computes with, or converts, without a quantization.
+_COMPUTED = ("F16", "BF16", "F32", "F64")
+#: Keys of a configuration that state a quantization.
+_QUANTIZATION_KEYS = ("quantization_config", "compression_config")
+_WAY_OUT = "give the model in bfloat16 or float32"
 #: Dtype (as safetensors spells it) and shape of each tensor, by name.
 Tensors = Mapping[str, tuple[str, tuple[int, ...]]]
+#: Use of a model's weights: trained in this process, only read in it, or loaded by a separate engine (vLLM, a server).
+Use = Literal["trained", "read", "elsewhere"]
 
 
-def check_weights(folder: Path, vocab_size: int, num_layers: int) -> Tensors:
-    """Check the weights of a model folder; returns their dtypes and shapes.
+@contextmanager
+def readable_errors(what: str) -> Iterator[None]:
+    """Loading fails with many unrelated errors of the libraries; each becomes one sentence.
+
+    Args:
+        what: What has failed; the error's type and text follow in brackets.
+
+    Raises:
+        ColBenchError: For every error but a full GPU.
+    """
+    import torch
+
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except Exception as error:  # of any type
+        raise ColBenchError(f"{what} ({type(error).__name__}: {' '.join(str(error).split())[:200]})") from error
+
+
+def tensors_of(folder: Path, name: str = WEIGHTS) -> Tensors:
+    """Dtypes and shapes of the tensors of a model folder, by the headers of its files.
 
     Args:
         folder: The folder.
-        vocab_size: Number of rows of the token embeddings, by the configuration.
-        num_layers: Number of layers, by the configuration; 0 if it states none.
+        name: File of the weights. If there is none but an index of several files, the tensors of these.
 
     Raises:
-        ColBenchError: If there are none, if they are pickles, or if a file is torn or does not fit; the message names the file.
+        ColBenchError: If there are no weights, if they are pickles, or if a file is torn; the message names the file.
     """
-    tensors = _sharded(folder / INDEX) if (folder / INDEX).exists() else header(_file(folder, WEIGHTS))
-    if not tensors:
-        raise ColBenchError(f"{WEIGHTS} holds no tensors")
-    for name, (_, shape) in tensors.items():
-        if _EMBEDDING.search(name) and "visual" not in name and shape and shape[0] != vocab_size:
-            raise ColBenchError(
-                f"its weights have {shape[0]} token embeddings ({name}), and config.json says {vocab_size} (`vocab_size`)"
-            )
-    layers = {
-        int(found[1]) for name in tensors if "visual" not in name and "vision" not in name and (found := _LAYER.search(name))
-    }
-    if num_layers and layers and len(layers) < num_layers:
-        raise ColBenchError(f"its weights have {len(layers)} layers, and config.json says {num_layers} (`num_hidden_layers`)")
+    from safetensors import safe_open
+
+    index = folder / f"{name}.index.json"
+    files = read_json(index).get("weight_map") if index.exists() else {"": name}
+    if not isinstance(files, dict) or not all(isinstance(file, str) and Path(file).name == file for file in files.values()):
+        raise ColBenchError(f"{index.name} has no `weight_map` of tensors and their files in this folder")
+    tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for file in sorted({*files.values()}):
+        _check_exists(folder / file)
+        with readable_errors(f"{file} is torn or no safetensors file"), safe_open(folder / file, "np") as content:
+            for key in content.keys():  # noqa: SIM118 (no mapping)
+                tensor = content.get_slice(key)
+                tensors[key] = tensor.get_dtype(), tuple(tensor.get_shape())
     return tensors
 
 
-def check_adapter_weights(folder: Path) -> None:
-    """Check the weights of an adapter.
-
-    Raises:
-        ColBenchError: As `check_weights`.
-    """
-    if not header(_file(folder, ADAPTER_WEIGHTS)):
-        raise ColBenchError(f"{ADAPTER_WEIGHTS} holds no tensors")
-
-
-def _file(folder: Path, name: str) -> Path:
-    """A file of weights that exists."""
-    path = folder / name
-    if path.is_symlink() and not path.exists():
-        raise ColBenchError(f"{name} is a link to a file that does not exist")
+def _check_exists(path: Path) -> None:
+    """Refuse a file of weights that does not exist, or has pickles in its place."""
     if path.is_file():
-        return path
-    if pickles := sorted(
-        file.name for pattern in _PICKLES for file in folder.glob(pattern) if file.name != "training_args.bin"
-    ):
+        return
+    pickles = sorted(
+        file.name for pattern in _PICKLES for file in path.parent.glob(pattern) if file.name != "training_args.bin"
+    )
+    if pickles:
         raise ColBenchError(
             f"its weights are a pickle ({pickles[0]}), which can run code when it is read: load it where you trust it, and save it with "
             "`save_pretrained(folder, safe_serialization=True)`"
         )
-    raise ColBenchError(f"it has no weights ({name})")
-
-
-def _sharded(index: Path) -> Tensors:
-    """The tensors in all shards of an index."""
-    found = read_json(index).get("weight_map")
-    if not isinstance(found, dict) or not found or not all(isinstance(file, str) for file in found.values()):
-        raise ColBenchError(f"{index.name} has no `weight_map` of tensors and their files")
-    tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
-    for name in sorted({*found.values()}):
-        if Path(name).name != name:
-            raise ColBenchError(f"{index.name} names a file outside of the folder, {name[:100]!r}")
-        own = header(_file(index.parent, name))
-        if missing := [tensor for tensor, file in found.items() if file == name and tensor not in own]:
-            raise ColBenchError(f"{name} lacks the tensor {missing[0][:100]!r}, which {index.name} places there")
-        tensors |= own
-    return tensors
-
-
-def header(path: Path) -> Tensors:
-    """Dtypes and shapes of the tensors of a safetensors file, by name.
-
-    Raises:
-        ColBenchError: If the header cannot be read, or the data has another size than it states.
-    """
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if size < 8 or length > min(size - 8, MAX_HEADER_BYTES):
-            raise ColBenchError(f"{path.name} is torn or not a safetensors file: {size} bytes, and a header of {length}")
-        entries = _parse(file.read(length), path.name)
-    tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
-    end = 0
-    for name, entry in entries.items():
-        if name != "__metadata__":
-            dtype, shape, last = _tensor(name, entry, path.name)
-            tensors[name] = (dtype, shape)
-            end = max(end, last)
-    if size - 8 - length != end:
-        raise ColBenchError(f"{path.name} is torn: its header describes {end} bytes of data, and it has {size - 8 - length}")
-    return tensors
-
-
-def _tensor(name: str, entry: Any, file: str) -> tuple[str, tuple[int, ...], int]:
-    """Dtype and shape of a tensor, and where its data ends."""
-    try:
-        dtype, shape, (start, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
-        is_valid = isinstance(dtype, str) and all(type(side) is int and side >= 0 for side in (*shape, start, end))
-        is_valid = is_valid and (dtype not in _BITS or (end - start) * 8 == math.prod(shape) * _BITS[dtype])
-    except (KeyError, TypeError, ValueError):
-        is_valid = False
-    if not is_valid:
-        raise ColBenchError(f"the header of {file} is broken at the tensor {name[:100]!r}")
-    return dtype, shape, end
+    raise ColBenchError(f"it has no weights ({path.name})")
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file.
 
     Raises:
-        ColBenchError: If it is none; the message names the file.
+        ColBenchError: If the file has no JSON object; the message names the file.
     """
-    if path.exists() and not path.is_file():
+    if not path.is_file():
         raise ColBenchError(f"{path.name} must be a file, got a folder, a pipe or a device")
     try:
-        return _parse(path.read_bytes(), path.name)
-    except OSError as error:
-        raise ColBenchError(f"{path.name} cannot be read ({error.strerror})") from None
+        value = json.loads(path.read_bytes().decode("utf-8"))  # `json.loads` would take UTF-16 too, which transformers does not
+    except (OSError, ValueError, RecursionError) as error:
+        raise ColBenchError(f"{path.name} is not JSON ({type(error).__name__}: {str(error)[:100]})") from None
+    if not isinstance(value, dict):
+        raise ColBenchError(f"{path.name} must hold an object, got {type(value).__name__}")
+    return value
 
 
-def _parse(content: bytes, name: str) -> dict[str, Any]:
+def _refuse_missing(names: Collection[str], where: str) -> None:
+    """Refuse weights that lack tensors of their architecture.
+
+    Raises:
+        ColBenchError: Names the first one.
+    """
+    if names:
+        raise ColBenchError(f"{where} lacks {len(names)} tensors of its architecture, such as {min(names)[:100]!r}")
+
+
+def check_structure(config: Any, tensors: Tensors) -> None:
+    """Check that the tensors of a folder fill the model of its configuration.
+
+    Args:
+        config: The configuration, of a model that generates text.
+        tensors: Dtype and shape of each tensor, by name.
+
+    Raises:
+        ColBenchError: If the model cannot be made, or if a tensor is missing or has another shape.
+    """
+    import torch
+    from safetensors.torch import _TYPES
+
+    for name, (dtype, _) in tensors.items():
+        if dtype not in _TYPES or (name.endswith(".weight") and dtype not in _COMPUTED):
+            raise ColBenchError(f"the tensor {name[:100]!r} has the dtype {dtype!r}, and config.json states no quantization")
+    empty = {name: torch.empty(shape, dtype=_TYPES[dtype], device="meta") for name, (dtype, shape) in tensors.items()}
+    with _silence(), readable_errors("the weights do not fit config.json"):
+        _, report = class_of(config).from_pretrained(
+            None, config=config, state_dict=empty, device_map="meta", ignore_mismatched_sizes=True, output_loading_info=True
+        )
+    if report["mismatched_keys"]:
+        name, actual, expected = min(report["mismatched_keys"])
+        raise ColBenchError(f"the tensor {name[:100]!r} has the shape {tuple(actual)}, and by config.json {tuple(expected)}")
+    _refuse_missing(report["missing_keys"], "it")
+
+
+def check_adapter_structure(config: Any, folder: Path) -> None:
+    """Check that an adapter's tensors fill the adapter of its configuration on a base model, and that it can be merged.
+
+    Args:
+        config: Configuration of the base model.
+        folder: Folder of the adapter.
+
+    Raises:
+        ColBenchError: If it does not fit, or is of a kind that cannot be merged.
+    """
+    import torch
+    from peft import PeftModel, get_peft_model_state_dict
+
+    names = tensors_of(folder, ADAPTER_WEIGHTS).keys()
+    with _silence(), readable_errors("its adapter does not fit its base model"):
+        with torch.device("meta"):
+            model = class_of(config)(config)
+        adapted = PeftModel.from_pretrained(model, str(folder), torch_device="cpu")
+        expected = get_peft_model_state_dict(adapted)
+    peft_type = adapted.peft_config["default"].peft_type
+    if not hasattr(adapted.base_model, "merge_and_unload"):
+        raise ColBenchError(
+            f"its adapter is of the type {getattr(peft_type, 'value', peft_type)}, which cannot be merged; take LoRA"
+        )
+    _refuse_missing(expected.keys() - names, ADAPTER_WEIGHTS)
+
+
+def class_of(config: Any) -> Any:
+    """Class of the model of a configuration.
+
+    Raises:
+        ColBenchError: If it is none that generates text.
+    """
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    mappings = (kind._model_mapping for kind in (AutoModelForCausalLM, AutoModelForImageTextToText))
+    model_class = next((kind[type(config)] for kind in mappings if type(config) in kind), None)
+    if model_class is None:
+        raise ColBenchError(f"it is no language model that generates text, but a {config.model_type!r}")
+    return model_class[0] if isinstance(model_class, tuple) else model_class
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Show no logs, warnings and progress bars of the libraries."""
+    from transformers.utils import logging as library
+
+    before, has_bars = logging.root.manager.disable, library.is_progress_bar_enabled()
+    library.disable_progress_bar()
+    logging.disable()
     try:
-        found = json.loads(content.decode("utf-8"))  # `json.loads` would take UTF-16 too, which transformers does not
-    except (ValueError, RecursionError) as error:
-        raise ColBenchError(f"{name} is not JSON ({type(error).__name__}: {str(error)[:100]})") from None
-    if not isinstance(found, dict):
-        raise ColBenchError(f"{name} must hold an object, got {type(found).__name__}")
-    return found
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        logging.disable(before)
+        if has_bars:
+            library.enable_progress_bar()
+
+
+def quantization_of(config: Any) -> Any:
+    """The quantization that a configuration, or the one of the language model in it, states; None for none.
+
+    Args:
+        config: A configuration of transformers, or the content of config.json.
+    """
+    parts = [part for part in (config, _part(config, "text_config")) if part is not None]
+    stated = (_part(part, key) for part in parts for key in _QUANTIZATION_KEYS)
+    return next((value for value in stated if value is not None), None)
+
+
+def _part(config: Any, name: str) -> Any:
+    return config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
+
+
+def check_quantization(config: Any, use: Use) -> None:
+    """Refuse quantized weights that cannot be used here.
+
+    Args:
+        config: As in `quantization_of`.
+        use: What is done with the weights.
+
+    Raises:
+        ColBenchError: Names the kind of quantization and the way out.
+    """
+    import torch
+
+    stated = quantization_of(config)
+    if stated is None or use == "elsewhere":
+        return
+    method = _part(stated, "quant_method")
+    kind = f"its weights are quantized ({str(getattr(method, 'value', method) or 'of an unnamed kind')[:40]!r})"
+    if use == "trained":
+        raise ColBenchError(f"{kind}, and quantized weights are not trained; {_WAY_OUT}")
+    elsewhere = f"{_WAY_OUT}, or evaluate this one by `--engine vllm` on a GPU or `--engine server`"
+    if not torch.cuda.is_available():
+        raise ColBenchError(f"{kind}, which are computed with on a GPU only, and this machine has none; {elsewhere}")
+    from transformers.quantizers.auto import AutoHfQuantizer
+
+    # Each kind raises its own error, for a package or a GPU that it lacks.
+    with readable_errors(f"{kind}, which cannot be computed with here; {elsewhere}"):
+        AutoHfQuantizer.from_config(stated, pre_quantized=True).validate_environment(device_map={"": 0})

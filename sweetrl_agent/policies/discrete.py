@@ -30,13 +30,43 @@ class DiscretePolicy:
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """See `Policy.generate`."""
-        probabilities = self.choice(np.stack([self.actions.observe(dialogue) for dialogue in dialogues]))
+        probabilities = self.choice(self.observations(dialogues))
         return [
             Utterance(
                 self.actions.say(int(np.random.default_rng(seed).choice(len(row), p=row / row.sum())), dialogue), usage=(0, 0)
             )
             for dialogue, seed, row in zip(dialogues, seeds, probabilities, strict=True)
         ]
+
+    def observations(self, dialogues: Sequence[Messages]) -> NDArray[np.float32]:
+        """What the choice is given, shape (N, observation_size)."""
+        return np.stack([self.actions.observe(dialogue) for dialogue in dialogues])
+
+
+class MenuPolicy:
+    """Samples an action by a prior over the menu, or by what is chosen given the prior, and says its utterance.
+
+    Args:
+        actions: The menu of actions.
+        prior: Prior probabilities of actions after a dialogue, shape (count,); its attribute `scored_tokens` counts what a model has read for them.
+        choose: Action probabilities given the observation, the turn counted from 1, and the prior; None for the prior.
+    """
+
+    def __init__(self, actions: DialogueActions, prior: Any, choose: Callable[[Any, int, Any], Any] | None = None) -> None:
+        self.actions, self.prior, self.choose = actions, prior, choose
+
+    def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
+        """See `Policy.generate`."""
+        return [self._utterance(dialogue, seed) for dialogue, seed in zip(dialogues, seeds, strict=True)]
+
+    def _utterance(self, dialogue: Messages, seed: int) -> Utterance:
+        before = self.prior.scored_tokens
+        probabilities = self.prior(dialogue)
+        if self.choose is not None:
+            turn = 1 + sum(message["role"] == "assistant" for message in dialogue)
+            probabilities = self.choose(self.actions.observe(dialogue), turn, probabilities)
+        action = int(np.random.default_rng(seed).choice(len(probabilities), p=probabilities))
+        return Utterance(self.actions.say(action, dialogue), usage=(self.prior.scored_tokens - before, 0))
 
 
 def uniform(count: int) -> Choice:
@@ -46,10 +76,14 @@ def uniform(count: int) -> Choice:
 
 def ppo_choice(path: Path) -> Choice:
     """The policy of a saved PPO agent of Stable-Baselines3."""
-    import torch
     from stable_baselines3 import PPO
 
-    policy = PPO.load(path, device="cpu").policy
+    return policy_choice(PPO.load(path, device="cpu").policy)
+
+
+def policy_choice(policy: Any) -> Choice:
+    """The action probabilities of an actor-critic policy of Stable-Baselines3."""
+    import torch
 
     @torch.inference_mode()
     def choose(observations: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -67,7 +101,7 @@ def dqn_choice(path: Path) -> Choice:
     model = DQN.load(path, device="cpu")
 
     def choose(observations: NDArray[np.float32]) -> NDArray[np.float64]:
-        best, _ = model.predict(observations, deterministic=True)
-        return np.eye(int(model.action_space.n), dtype=np.float64)[best]  # type: ignore[attr-defined]
+        actions, _ = model.predict(observations, deterministic=True)
+        return np.eye(int(model.action_space.n), dtype=np.float64)[actions]  # type: ignore[attr-defined]
 
     return choose

@@ -1,4 +1,4 @@
-"""The initial policy with its logits moved by action values: what samples from agents that have learnt Q and no policy.
+"""The initial policy with its logits shifted by action values: the policy of agents that learn Q but no policy.
 
 Source: Snell et al., arXiv:2206.11871.
 """
@@ -20,7 +20,7 @@ class PerturbedModel(nn.Module):
     """A model for policies of this process: logits(a | s) = log pi_beta(a | s) + beta min_k Q_k(s, a).
 
     The advantage Q - V gives the same softmax, since V is the same for all tokens, so V is left out. The slots of its cache have the layers of both
-    models: first the policy's, then the value body's. Models that cannot use slots (`policies.slots.can_use_slots`) are sampled by `generate`.
+    models: first the policy's, then the value body's. `generate` samples from models that cannot use slots (`policies.slots.can_use_slots`).
     """
 
     def __init__(self, policy: Any, values: Any, beta: float) -> None:
@@ -56,9 +56,9 @@ class PerturbedModel(nn.Module):
             input_ids: Tokens, shape (B, L).
             place: Their place in the cache, as `policies.slots` gives it; empty for rows padded on the right.
         """
-        of_policy, of_values = self._places(place)
-        logits = self.policy(input_ids, **of_policy).logits.float()
-        hidden = self.values.body(input_ids, **of_values).last_hidden_state.float()
+        policy_place, value_place = self._places(place)
+        logits = self.policy(input_ids, **policy_place).logits.float()
+        hidden = self.values.body(input_ids, **value_place).last_hidden_state.float()
         return CausalLMOutput(logits=logits + self.beta * self.values(hidden).amin(dim=0))
 
     def generate(self, *, attention_mask: Tensor, logits_processor: LogitsProcessorList, **settings: Any) -> Tensor:
@@ -66,7 +66,7 @@ class PerturbedModel(nn.Module):
 
         Args:
             attention_mask: 1 for tokens, 0 for padding, which is on the left. Shape (B, L).
-            logits_processor: What chooses the tokens.
+            logits_processor: Chooses the tokens.
             settings: Further arguments of transformers' `generate`.
         """
         perturbing = _Perturbing(self.values, self.beta, attention_mask)
@@ -75,9 +75,9 @@ class PerturbedModel(nn.Module):
         return token_ids
 
     def _read(self, input_ids: Tensor, **place: Any) -> None:
-        of_policy, of_values = self._places(place)
-        body(self.policy)(input_ids, **of_policy)
-        self.values.body(input_ids, **of_values)
+        policy_place, value_place = self._places(place)
+        body(self.policy)(input_ids, **policy_place)
+        self.values.body(input_ids, **value_place)
 
     def _places(self, place: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The place of the tokens in the layers of each model."""
@@ -102,6 +102,6 @@ class _Perturbing(LogitsProcessor):
         unread = input_ids[:, -1:] if self.cache else input_ids
         mask = nn.functional.pad(self.mask, (0, input_ids.shape[1] - self.mask.shape[1]), value=1)
         positions = (mask.cumsum(dim=1) - 1).clamp(min=0)[:, -unread.shape[1] :]
-        read = self.values.body(unread, attention_mask=mask, position_ids=positions, use_cache=True, **self.cache)
-        self.cache = {CACHE: read[CACHE]}
-        return scores.float() + self.beta * self.values(read.last_hidden_state[:, -1].float()).amin(dim=0)
+        output = self.values.body(unread, attention_mask=mask, position_ids=positions, use_cache=True, **self.cache)
+        self.cache = {CACHE: output[CACHE]}
+        return scores.float() + self.beta * self.values(output.last_hidden_state[:, -1].float()).amin(dim=0)

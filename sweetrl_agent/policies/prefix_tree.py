@@ -1,8 +1,8 @@
-"""Sequences of a dialogue with what they have in common read once.
+"""Packs the sequences of a dialogue into one row, in which a common prefix stands once.
 
-Where a template renders past turns in another way than they were sampled, each turn is a sequence of its own (`data.chat`), and all of them repeat the
-dialogue so far. Here each dialogue is one packed row: the distinct prefixes of its sequences, of which a token attends to those of its own sequences only,
-at its own position. So its hidden state is that of the plain sequence, and its gradient is the sum of theirs.
+Where a template renders past turns differently than they were sampled, each turn is a sequence of its own (`data.chat`), and every sequence repeats the
+dialogue so far. A packed row holds the distinct prefixes. A token attends only to tokens of its own sequences, at its position in them. Its hidden state
+therefore equals the one in the plain sequence, and its gradient is the sum of the plain gradients.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from sweetrl_agent.data.padding import right_padded
+from sweetrl_agent.policies.slots import can_use_slots
 
-#: Largest share of the tokens of different sequences that the packed rows may have; above it, they do not pay off.
+#: Packed rows pay off up to this share of the tokens of the distinct sequences.
 MOST_SHARE = 0.85
 
 
@@ -39,27 +40,24 @@ class PrefixTree:
 
 
 def prefix_tree(rows: Sequence[Sequence[int]], groups: Sequence[int], device: Any = None) -> PrefixTree | None:
-    """The packed rows of sequences; None if they are not so few tokens that it pays off.
+    """The packed rows of sequences; None if packing does not pay off (`MOST_SHARE`).
 
     Args:
         rows: Token ids of B sequences.
-        groups: Group of each: sequences of different groups share nothing.
-        device: Of the tensors.
+        groups: Group of each sequence. Sequences of different groups share nothing.
+        device: Device of the tensors.
     """
-    distinct = {tuple(row) for row in rows}
-    members: dict[int, list[int]] = {}
-    for i, group in enumerate(groups):
-        members.setdefault(group, []).append(i)
+    members = _members(groups)
     if len(members) == len(rows):
         return None
-    packed = [_packed([rows[i] for i in own]) for own in members.values()]
-    if sum(len(tokens) for tokens, _, _ in packed) > MOST_SHARE * sum(map(len, distinct)):
+    packed = [_packed([rows[i] for i in indices]) for indices in members.values()]
+    if sum(len(tokens) for tokens, _, _ in packed) > MOST_SHARE * sum(map(len, {tuple(row) for row in rows})):
         return None
     width = max(len(tokens) for tokens, _, _ in packed)
     visible = torch.eye(width, dtype=torch.bool).repeat(len(packed), 1, 1)  # padding attends to itself, not to nothing
     places: list[Sequence[int]] = [()] * len(rows)
-    for number, (own, (_, _, nodes)) in enumerate(zip(members.values(), packed, strict=True)):
-        for i, path in zip(own, nodes, strict=True):
+    for number, (indices, (_, _, nodes)) in enumerate(zip(members.values(), packed, strict=True)):
+        for i, path in zip(indices, nodes, strict=True):
             on_path = torch.tensor(path)
             visible[number, on_path[:, None], on_path] = torch.ones(len(path), len(path), dtype=torch.bool).tril()
             places[i] = (on_path + number * width).tolist()
@@ -71,21 +69,44 @@ def prefix_tree(rows: Sequence[Sequence[int]], groups: Sequence[int], device: An
     return PrefixTree(inputs, right_padded(places, device))
 
 
-def padded_tree(input_ids: Tensor, attention_mask: Tensor, groups: Tensor) -> PrefixTree | None:
-    """`prefix_tree` of sequences that are padded on the right.
+def tokens_read(rows: Sequence[Sequence[int]], groups: Sequence[int]) -> int:
+    """Number of tokens that a model reads of sequences: as packed rows where that pays off, else every distinct sequence.
 
     Args:
-        input_ids: Shape (B, L).
-        attention_mask: 1 for tokens, shape (B, L).
-        groups: Shape (B,).
+        rows: As in `prefix_tree`.
+        groups: As in `prefix_tree`.
     """
+    plain = sum(map(len, {tuple(row) for row in rows}))
+    packed = sum(len(_packed([rows[i] for i in indices])[0]) for indices in _members(groups).values())
+    return packed if packed <= MOST_SHARE * plain else plain
+
+
+def _members(groups: Sequence[int]) -> dict[int, list[int]]:
+    """The sequences of each group."""
+    members: dict[int, list[int]] = {}
+    for i, group in enumerate(groups):
+        members.setdefault(group, []).append(i)
+    return members
+
+
+def padded_tree(model: Any, input_ids: Tensor, attention_mask: Tensor | None, groups: Tensor | None) -> PrefixTree | None:
+    """`prefix_tree` of sequences that are padded on the right; None also for a model that cannot read packed rows.
+
+    Args:
+        model: The model that reads them.
+        input_ids: Shape (B, L).
+        attention_mask: 1 for tokens, shape (B, L); None for nothing in common.
+        groups: Shape (B,); None for nothing in common.
+    """
+    if attention_mask is None or groups is None or not can_use_slots(model):
+        return None
     lengths = attention_mask.sum(dim=1).tolist()
     rows = [row[:length] for row, length in zip(input_ids.tolist(), lengths, strict=True)]
     return prefix_tree(rows, groups.tolist(), input_ids.device)
 
 
 def _packed(rows: Sequence[Sequence[int]]) -> tuple[list[int], list[int], list[list[int]]]:
-    """Tokens of the distinct prefixes, position of each in its sequences, and the places of each sequence's tokens among them."""
+    """Tokens of the distinct prefixes, the position of each token in its sequences, and the indices of each sequence's tokens."""
     tokens, depths, nodes = list[int](), list[int](), [list[int]()] * len(rows)
     before, path = list[int](), list[int]()
     for i in sorted(range(len(rows)), key=lambda i: list(rows[i])):  # a sequence has most in common with a neighbour

@@ -6,8 +6,7 @@ import contextlib
 import hashlib
 import json
 import threading
-from collections.abc import Hashable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -15,15 +14,13 @@ from typing import Any
 
 from colbench_gym.errors import AgentDownError, AgentError, ColBenchError
 from colbench_gym.outside_text import printable
-from colbench_gym.reasoning import AUTO
 from colbench_gym.servers.chat_server import CHAT, TEXT, ChatServer, checked_url, read_key, with_retries
 from colbench_gym.servers.completion import Completion
 from colbench_gym.servers.errors import RequestError
+from sweetrl_agent.core.agents import ConcurrentPolicy
 from sweetrl_agent.core.episode import Messages
-from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.policies.utterances import Utterances
+from sweetrl_agent.policies.utterances import Speaker
 from sweetrl_agent.policies.vllm import SAMPLED_LOG_PROBS
 
 #: Timeout of an utterance in seconds, including queueing; number of retries, and longest wait before the first of them, in seconds.
@@ -32,8 +29,8 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 #: Maximal size of a reply: some 100 bytes for each token that the model read or generated.
 MAX_REPLY_BYTES = 2**25
 VLLM = "vllm"
-#: Settings that sample from the whole distribution, in the names of each kind of server (`owned_by` of its models). Servers default to the model's own
-#: generation settings, which truncate it. Sources: docs.vllm.ai/en/latest/serving/openai_compatible_server.html, docs.sglang.io/docs/basic_usage/sampling_params,
+#: Settings that sample from the whole distribution, in the names of each kind of server (`owned_by` of its models). By default servers take the model's
+#: generation settings, which truncate the distribution. Sources: docs.vllm.ai/en/latest/serving/openai_compatible_server.html, docs.sglang.io/docs/basic_usage/sampling_params,
 #: github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md, lmstudio.ai/docs/developer/openai-compat/chat-completions.
 _WHOLE = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 _WHOLE_OF_LLAMA_CPP = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0}
@@ -42,68 +39,40 @@ SAMPLING: Mapping[str, Mapping[str, Any]] = {
 }  # fmt: skip
 
 
-class ServerPolicy:
-    """A `ContinuousPolicy`: the servers batch requests and cache prefixes, and each utterance is returned as soon as it is finished.
+class ServerPolicy(ConcurrentPolicy):
+    """A policy on servers that batch requests and cache prefixes; each utterance is returned as soon as it is finished.
 
-    Dialogues are distributed over the servers that have the model. A vLLM server has it under the path that it was started with
-    (`vllm serve PATH`). A vLLM server with the base model and VLLM_ALLOW_RUNTIME_LORA_UPDATING loads an adapter from its folder, which it must be
-    able to read. vLLM takes the prompt as tokens and returns tokens and log-probabilities (see `check_log_probs`). Other servers get the dialogue as chat messages, apply their own template, and return only the text: enough to evaluate, and for
-    algorithms that do not train on sampled tokens.
+    Dialogues are distributed over the servers that have the model. A vLLM server names it by the path of `vllm serve PATH`. A vLLM server with the base
+    model and VLLM_ALLOW_RUNTIME_LORA_UPDATING loads an adapter from its folder, which it must be able to read. vLLM takes the prompt as tokens and returns
+    tokens and log-probabilities (see `check_log_probs`). Other servers get the dialogue as chat messages, apply their own template, and return only the
+    text. That suffices for evaluation, and for algorithms that do not train on sampled tokens.
 
-    A request that fails after all retries makes one utterance with an `error`. A server that is gone, or refuses every request, raises `AgentDownError`.
+    A request that fails after all retries gives one utterance with an `error`. A server that is down, or refuses every request, raises `AgentDownError`.
     """
 
-    def __init__(
-        self,
-        path: str,
-        tokenizer: Any,
-        urls: Sequence[str],
-        max_new_tokens: int,
-        temperature: float,
-        concurrency: int,
-        system_prompt: str = "",
-        response_prefix: str = "",
-        history: int = -1,
-        reasoning: str = AUTO,
-    ) -> None:
+    def __init__(self, path: str, speaker: Speaker, urls: Sequence[str], concurrency: int) -> None:
         """Find the servers that have the model.
 
         Args:
             path: Name of the model on the servers: a model folder, a hub name, or the folder of a LoRA adapter.
-            tokenizer: The model's tokenizer, with a chat template.
+            speaker: How the model speaks.
             urls: Addresses of the servers, such as http://127.0.0.1:8000/v1; the key is read from $OPENAI_API_KEY.
-            max_new_tokens: Maximum number of tokens of an utterance.
-            temperature: Sampling temperature.
             concurrency: Maximum number of concurrent requests to all servers.
-            system_prompt: Instructions before every dialogue.
-            response_prefix: Prefix that is added to the prompt and starts every utterance.
-            history: Earlier turns that the agent reads, as in `core.messages.as_read`; -1 for all.
-            reasoning: How the model marks its thoughts, see `colbench_gym.reasoning.Reasoning`.
 
         Raises:
             ColBenchError: If a server does not answer, or none has the model; says how to start one.
             ImportError: If the httpx package is missing.
         """
-        self.name, self.chat, self.max_new_tokens, self.temperature = (
-            _name(path),
-            Chat(tokenizer, reasoning),
-            max_new_tokens,
-            temperature,
-        )
-        self.urls = urls
-        self.instructions, self.response_prefix, self.history = system_message(system_prompt), response_prefix, history
+        super().__init__(concurrency)
+        self.name, self.speaker, self.urls = _name(path), speaker, urls
         self._holding = _holding(path, self.name, [_Server(url) for url in urls])
-        if response_prefix and not all(
-            server.is_vllm for server in self._holding
-        ):  # other servers begin every message themselves
+        is_vllm = all(server.is_vllm for server in self._holding)
+        if speaker.response_prefix and not is_vllm:  # other servers begin every message themselves
             raise ColBenchError(
-                f"Messages that start with {response_prefix.strip()!r} need servers that take prompts as tokens; use vLLM servers, or `--engine transformers`."
+                f"Messages that start with {speaker.response_prefix.strip()!r} need servers that take prompts as tokens; use vLLM servers, or `--engine transformers`."
             )
         self._servers = cycle(self._holding)
-        self._utterances = Utterances(tokenizer, reasoning, response_prefix, self.chat.stop_texts)
-        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="server")
         self._is_closed = threading.Event()
-        self._asked: dict[Future[Utterance], Hashable] = {}
 
     def load_weights(self, path: str) -> None:
         """See `RenewablePolicy`: the servers load the adapter under a new name and unload the previous one."""
@@ -116,52 +85,35 @@ class ServerPolicy:
         for server in dropped:
             server.drop(before)
 
-    def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
-        """See `Policy`."""
-        asked = [self._ask(dialogue, seed) for dialogue, seed in zip(dialogues, seeds, strict=True)]
-        return [utterance.result() for utterance in asked]
+    def request(self, dialogue: Messages, seed: int) -> Callable[[], Utterance]:
+        """See `ConcurrentPolicy`."""
+        return partial(self._answer, next(self._servers), dialogue, seed % 2**31)
 
-    def add(self, name: Hashable, dialogue: Messages, seed: int) -> None:
-        """See `ContinuousPolicy`."""
-        self._asked[self._ask(dialogue, seed)] = name
+    def close(self) -> None:
+        """Fail the requests in flight."""
+        self._is_closed.set()
+        for server in self._holding:
+            server.close()
 
-    def step(self) -> list[tuple[Hashable, Utterance]]:
-        """See `ContinuousPolicy`; blocks until an utterance is finished."""
-        said, _ = wait(self._asked, return_when=FIRST_COMPLETED)
-        try:
-            return [(self._asked.pop(utterance), utterance.result()) for utterance in list(self._asked) if utterance in said]
-        except BaseException:  # requests in flight fail, so that the end of this process does not wait for them
-            self._is_closed.set()
-            self._threads.shutdown(wait=False, cancel_futures=True)
-            for server in self._holding:
-                server.close()
-            raise
-
-    def forget(self, name: Hashable) -> None:
-        """Does nothing: the servers manage their caches."""
-
-    def _ask(self, dialogue: Messages, seed: int) -> Future[Utterance]:
-        read = [*self.instructions, *as_read(dialogue, self.history)]
-        return self._threads.submit(self._answer, next(self._servers), read, seed % 2**31)
-
-    def _answer(self, server: _Server, read: Messages, seed: int) -> Utterance:
-        settings = {"max_tokens": self.max_new_tokens, "temperature": self.temperature, "seed": seed}
+    def _answer(self, server: _Server, dialogue: Messages, seed: int) -> Utterance:
+        speaker, chat = self.speaker, self.speaker.chat
+        settings = {"max_tokens": speaker.max_new_tokens, "temperature": speaker.temperature, "seed": seed}
         prompt: list[int] = []
         if server.is_vllm:
-            prompt = self.chat.prompt(read) + self.chat.prefix(self.response_prefix)
+            prompt = speaker.prompt(dialogue)
             request: dict[str, Any] = {
                 "prompt": prompt,
                 "logprobs": 0,
                 "return_token_ids": True,
-                "stop_token_ids": self.chat.end_ids(),
+                "stop_token_ids": chat.end_ids(),
             }
             route = TEXT
         else:
-            request, route = {"messages": self.chat.template.placed(read)}, CHAT
-            if switches := self.chat.template.switches:
+            request, route = {"messages": chat.template.placed(speaker.read(dialogue))}, CHAT
+            if switches := chat.template.switches:
                 request["chat_template_kwargs"] = dict(switches)
-        if self.chat.stop_texts:
-            request["stop"] = self.chat.stop_texts
+        if chat.stop_texts:
+            request["stop"] = chat.stop_texts
         sampling = server.sampling or self._sampling_of_transformers()
         ask = partial(server.complete, {"model": self.name, **request, **settings, **sampling}, route)
         try:
@@ -175,22 +127,23 @@ class ServerPolicy:
         return self._utterance(completion, prompt)
 
     def _sampling_of_transformers(self) -> dict[str, Any]:
-        """What the server of transformers reads; others ignore it, or refuse it once."""
-        ends = {"eos_token_id": self.chat.end_ids(), "pad_token_id": self.chat.tokenizer.pad_token_id}
-        settings = {"do_sample": self.temperature > 0, "top_p": 1.0, "top_k": 0, "repetition_penalty": 1.0, **ends}
+        """Settings that the server of transformers reads; other servers ignore them, or refuse them once."""
+        speaker = self.speaker
+        ends = {"eos_token_id": speaker.chat.end_ids(), "pad_token_id": speaker.tokenizer.pad_token_id}
+        settings = {"do_sample": speaker.temperature > 0, "top_p": 1.0, "top_k": 0, "repetition_penalty": 1.0, **ends}
         return {"top_p": 1.0, "generation_config": json.dumps(settings)}
 
-    def _utterance(self, completion: Completion, prompt: list[int]) -> Utterance:
-        if completion.token_ids:
-            said, ends = completion, self.chat.end_ids()
-            return self._utterances.from_tokens(said.token_ids, said.log_probs, prompt, ends, said.finish_reason, said.usage)
-        return self._utterances.from_text(
-            completion.text, "", completion.finish_reason, completion.thought, usage=completion.usage
-        )
+    def _utterance(self, reply: Completion, prompt: list[int]) -> Utterance:
+        if reply.token_ids:
+            ends = self.speaker.chat.end_ids()
+            return self.speaker.utterances.from_tokens(
+                reply.token_ids, reply.log_probs, prompt, ends, reply.finish_reason, reply.usage
+            )
+        return self.speaker.utterances.from_text(reply.text, "", reply.finish_reason, reply.thought, usage=reply.usage)
 
 
 class _Server:
-    """One server."""
+    """A server and its models."""
 
     def __init__(self, url: str) -> None:
         self.url = checked_url(url)
@@ -203,7 +156,7 @@ class _Server:
 
     @property
     def has(self) -> str:
-        """What it has, for messages."""
+        """Its models, for messages."""
         return f"it has {_list(self.names)}" if self.names else "it lists no models; does its address end in /v1?"
 
     def _models(self) -> list[tuple[str, str]]:
@@ -218,10 +171,10 @@ class _Server:
             ) from None
 
     def holds(self, path: str, name: str) -> bool:
-        """Whether it has the model or could load the adapter. Servers other than vLLM load models on request, or have but one.
+        """Whether it has the model or could load the adapter. Servers other than vLLM load models on request, or have a single one.
 
         Raises:
-            ColBenchError: If it is to load an adapter and cannot.
+            ColBenchError: If it cannot load an adapter.
         """
         is_adapter = name != path
         if is_adapter and not self.is_vllm:
@@ -267,7 +220,7 @@ def _holding(path: str, name: str, servers: list[_Server]) -> list[_Server]:
 
 
 def no_tokens(url: str) -> ColBenchError:
-    """The error where a server is to do what only vLLM's can."""
+    """The error for a server that lacks vLLM's adapters and tokens."""
     return ColBenchError(
         f"The server at {url} is not vLLM's: it loads no adapters and returns no tokens, which on-policy training needs. Use vLLM servers, or "
         "`--engine transformers`."
@@ -275,19 +228,19 @@ def no_tokens(url: str) -> ColBenchError:
 
 
 def check_log_probs(server: ChatServer, model: str) -> None:
-    """Check that the log-probabilities of a vLLM server are those of the distribution that it samples from.
+    """Check that a vLLM server returns log-probabilities under its sampling distribution.
 
-    A token that alone is allowed has probability 1 there. By default vLLM returns the model's own, without temperature. They cannot be told from others
-    by the values, and training would weight its tokens wrongly.
+    If only one token is allowed, its probability is 1 under the sampling distribution. By default vLLM returns log-probabilities of the model without
+    temperature. Their values look alike, and training would weight its tokens wrongly.
 
     Args:
         server: The server.
         model: A model that it has.
 
     Raises:
-        ColBenchError: If they are not; says how to start the server.
+        ColBenchError: If it returns others; says how to start the server.
     """
-    one = {
+    request = {
         "prompt": [1],
         "max_tokens": 1,
         "temperature": 1.0,
@@ -297,7 +250,7 @@ def check_log_probs(server: ChatServer, model: str) -> None:
         "allowed_token_ids": [0],
     }
     with contextlib.suppress(RequestError):  # a server that does not answer is refused elsewhere
-        log_probs = server.complete({"model": model, **one}, TEXT).log_probs
+        log_probs = server.complete({"model": model, **request}, TEXT).log_probs
         if log_probs and log_probs[0] < -1e-3:
             raise ColBenchError(
                 f"The server at {server.url} returns log-probabilities of the model without the temperature; on-policy training needs those of what it "

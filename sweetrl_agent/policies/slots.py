@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from sweetrl_agent.policies.few_rows import few_rows
+from sweetrl_agent.policies.small_batch_linear import small_batch_linear
 
 #: The cache grows, and attention reads, in multiples of this number of positions.
 BLOCK = 64
-#: Name of the cache as an argument of a model and as a field of its output.
+#: Name of the cache as a model's argument and as a field of its output.
 CACHE = "cache" if tuple(map(int, version("transformers").split(".")[:2])) >= (5, 24) else "past_key_values"
 
 
@@ -30,7 +30,7 @@ class _Window:
     positions: Tensor
     read: slice | Tensor
     width: int = 0
-    slots: int = 0  # that have been used so far, of at most:
+    slots: int = 0  # used so far
     most_slots: int
 
 
@@ -117,15 +117,15 @@ def read(model: Any, cache: SlotCache, token_ids: Tensor, rows: Tensor, start: T
         rows: Slot of each row, ascending. Shape (B,).
         start: Position of each row's first token, shape (B,).
     """
-    with few_rows(model):
+    with small_batch_linear(model):
         body(model)(token_ids, **_place(cache, token_ids, rows, start))
 
 
 def predict(model: Any, cache: SlotCache, token_ids: Tensor, rows: Tensor, start: Tensor) -> Tensor:
     """Read one token into each slot and predict the next one.
 
-    Only one token, so that the head gets a contiguous tensor: on a CPU, with the last column of a longer block PyTorch copies a frozen
-    bfloat16 head for every row.
+    With one token the head gets a contiguous tensor. For the last column of a longer block, PyTorch on a CPU copies a frozen bfloat16
+    head for every row.
 
     Args:
         model: As in `read`.
@@ -137,7 +137,7 @@ def predict(model: Any, cache: SlotCache, token_ids: Tensor, rows: Tensor, start
     Returns:
         Logits, shape (B, vocabulary).
     """
-    with few_rows(model):
+    with small_batch_linear(model):
         logits: Tensor = model(token_ids, **_place(cache, token_ids, rows, start)).logits
     return logits[:, -1].contiguous()
 
@@ -148,7 +148,7 @@ def body(model: Any) -> Any:
 
 
 def _place(cache: SlotCache, token_ids: Tensor, rows: Tensor, start: Tensor) -> dict[str, Any]:
-    """Model arguments that set where tokens are written and what they attend to."""
+    """Model arguments for the cache positions and the attention mask of tokens."""
     count, length = token_ids.shape
     positions = start[:, None] + torch.arange(length, device=start.device)
     window = cache.window
@@ -171,7 +171,7 @@ def can_use_slots(model: Any) -> bool:
 
 
 def _grown(states: Tensor, window: _Window) -> Tensor:
-    """The states with room for the window, and with half of what there was more in the dimension that did not suffice."""
+    """The states with room for the window. A dimension that is too small grows by half at least."""
     used, heads, capacity, dimension = states.shape
     slots = used if window.slots <= used else min(max(window.slots, used * 3 // 2), window.most_slots)
     width = capacity if window.width <= capacity else max(window.width, capacity * 3 // 2)

@@ -17,14 +17,11 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from colbench_gym.reasoning import AUTO
 from sweetrl_agent.core.episode import Messages
-from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.policies.utterances import Utterances
+from sweetrl_agent.policies.utterances import Speaker, Utterances
 
-#: From this size of the vocabulary on, tokens are sampled in two steps: a block of so many tokens, and a token in it.
+#: In vocabularies of at least this size, a token is sampled in two steps: a block of `SAMPLING_BLOCK` tokens, and a token in it.
 LARGE_VOCABULARY, SAMPLING_BLOCK = 2**15, 512
 
 
@@ -48,17 +45,17 @@ def sample(logits: Tensor, uniforms: Tensor, temperature: float, top_p: float = 
     if top_p >= 1 and logits.shape[1] >= LARGE_VOCABULARY:
         return _sample_in_blocks(logits, uniforms, temperature)
     log_probs = torch.log_softmax(logits.float() / temperature, dim=-1)
-    kept = log_probs if top_p >= 1 else TopPLogitsWarper(top_p)(None, log_probs)
-    cumulative = kept.exp().cumsum(dim=-1, dtype=torch.float64)
+    truncated = log_probs if top_p >= 1 else TopPLogitsWarper(top_p)(None, log_probs)
+    cumulative = truncated.exp().cumsum(dim=-1, dtype=torch.float64)
     target = uniforms[:, None].to(logits.device) * cumulative[:, -1:]
     token = torch.searchsorted(cumulative, target, right=True).clamp(max=logits.shape[1] - 1)
     return token[:, 0], log_probs.gather(1, token)[:, 0]
 
 
 def _sample_in_blocks(logits: Tensor, uniforms: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """As `sample`, without a cumulative distribution of the whole vocabulary: first a block is found, then the token in it.
+    """As `sample`, without a cumulative distribution of the whole vocabulary: it samples a block, then a token in it.
 
-    With 151,936 tokens on two cores, it takes half of the time for 128 rows, and four fifths for 32.
+    With 151,936 tokens on two cores, this takes half of the time for 128 rows, and four fifths for 32.
     """
     scaled = logits.float() / temperature
     peak = scaled.amax(dim=-1, keepdim=True)
@@ -70,8 +67,8 @@ def _sample_in_blocks(logits: Tensor, uniforms: Tensor, temperature: float) -> t
     start = torch.where(block > 0, ends.gather(1, (block - 1).clamp(min=0)), 0.0)
     inside = blocks[torch.arange(len(blocks), device=logits.device), block[:, 0]].double().cumsum(dim=-1)
     # The sums of blocks are rounded: a target just behind the last token of its block is moved to that token.
-    place = (target - start).minimum(inside[:, -1:] * (1 - 1e-12))
-    token = block * SAMPLING_BLOCK + torch.searchsorted(inside, place, right=True).clamp(max=SAMPLING_BLOCK - 1)
+    inner_target = (target - start).minimum(inside[:, -1:] * (1 - 1e-12))
+    token = block * SAMPLING_BLOCK + torch.searchsorted(inside, inner_target, right=True).clamp(max=SAMPLING_BLOCK - 1)
     return token[:, 0], (logits.gather(1, token).float() / temperature - peak - total.log()).float()[:, 0]
 
 
@@ -96,10 +93,10 @@ class SeededSampling(LogitsProcessor):
 
 
 class StopTexts(StoppingCriteria):
-    """Ends a row with the token that completes a stop text; `Utterances.from_tokens` cuts there, so that what follows would be thrown away.
+    """Ends a row with the token that completes a stop text. `Utterances.from_tokens` would drop the tokens after it.
 
     Args:
-        utterances: Knows the stop texts.
+        utterances: Has the stop texts.
         width: Tokens of the padded prompts.
     """
 
@@ -118,46 +115,27 @@ class StopTexts(StoppingCriteria):
 class TransformersPolicy:
     """Generates with `model.generate`, in batches of similar length, each row with its own seed."""
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        max_new_tokens: int,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        batch_size: int = 64,
-        system_prompt: str = "",
-        response_prefix: str = "",
-        history: int = -1,
-        reasoning: str = AUTO,
-    ) -> None:
-        """Wrap a causal language model and a tokenizer with a chat template.
+    def __init__(self, model: Any, speaker: Speaker, top_p: float = 1.0, batch_size: int = 64) -> None:
+        """Wrap a causal language model.
 
         Args:
             model: A transformers causal language model, on its device.
-            tokenizer: Its tokenizer.
-            max_new_tokens: Maximum number of tokens of an utterance; 1024 in the paper.
-            temperature: Sampling temperature; 1.0 in the paper.
+            speaker: How it speaks.
             top_p: Probability mass of the nucleus; 1.0 samples from the whole distribution.
             batch_size: Dialogues decoded together.
-            system_prompt: Instructions before every dialogue; empty for none.
-            response_prefix: Prefix that is added to the prompt and starts every utterance; empty for none.
-            history: Earlier turns that the agent reads, as in `core.messages.as_read`; -1 for all.
-            reasoning: How the model marks its thoughts, see `colbench_gym.reasoning.Reasoning`.
         """
-        if temperature <= 0:
-            raise ValueError(f"`temperature` must be positive, got {temperature!r}; use 0.01 for nearly greedy decoding.")
-        self.model, self.chat = model, Chat(tokenizer, reasoning)
-        self.max_new_tokens, self.temperature, self.top_p, self.batch_size = max_new_tokens, temperature, top_p, batch_size
-        self.system_prompt, self.response_prefix, self.history = system_prompt, response_prefix, history
-        self._utterances = Utterances(tokenizer, reasoning, response_prefix, self.chat.stop_texts)
-        self.prefix_ids = self.chat.prefix(response_prefix)
-        self.end_ids = self.chat.end_ids(model.generation_config)
-        self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.end_ids[0]
+        if speaker.temperature <= 0:
+            raise ValueError(
+                f"`temperature` must be positive, got {speaker.temperature!r}; use 0.01 for nearly greedy decoding."
+            )
+        self.model, self.speaker, self.top_p, self.batch_size = model, speaker, top_p, batch_size
+        self.end_ids = speaker.chat.end_ids(model.generation_config)
+        pad_id = speaker.tokenizer.pad_token_id
+        self.pad_id = self.end_ids[0] if pad_id is None else pad_id
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """Sample the next utterance of every dialogue; see `Policy`."""
-        prompts = [self.prompt_ids(dialogue) for dialogue in dialogues]
+        prompts = [self.speaker.prompt(dialogue) for dialogue in dialogues]
         order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
         utterances: list[Utterance | None] = [None] * len(prompts)
         for start in range(0, len(order), self.batch_size):
@@ -166,25 +144,22 @@ class TransformersPolicy:
                 utterances[i] = utterance
         return [utterance for utterance in utterances if utterance is not None]
 
-    def prompt_ids(self, dialogue: Messages) -> list[int]:
-        """Token ids of the prompt of the next utterance."""
-        read = as_read(dialogue, self.history)
-        return self.chat.prompt([*system_message(self.system_prompt), *read]) + self.prefix_ids
-
     @torch.inference_mode()
     def _generate(self, prompts: list[list[int]], seeds: list[int]) -> list[Utterance]:
         width = max(map(len, prompts))
         input_ids = torch.tensor([[self.pad_id] * (width - len(p)) + p for p in prompts], device=self.model.device)
         mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=self.model.device)
-        sampling = SeededSampling(seeds, self.max_new_tokens, self.temperature, self.top_p)
+        sampling = SeededSampling(seeds, self.speaker.max_new_tokens, self.speaker.temperature, self.top_p)
         self.model.eval()
         output = self.model.generate(
             input_ids=input_ids,
             attention_mask=mask,
-            max_new_tokens=self.max_new_tokens,
+            max_new_tokens=self.speaker.max_new_tokens,
             do_sample=False,
             logits_processor=LogitsProcessorList([sampling]),
-            stopping_criteria=StoppingCriteriaList([StopTexts(self._utterances, width)] if self.chat.stop_texts else []),
+            stopping_criteria=StoppingCriteriaList(
+                [StopTexts(self.speaker.utterances, width)] if self.speaker.chat.stop_texts else []
+            ),
             eos_token_id=self.end_ids,
             pad_token_id=self.pad_id,
         )
@@ -194,4 +169,4 @@ class TransformersPolicy:
 
     def utterance(self, token_ids: list[int], log_probs: list[float], prompt_ids: list[int]) -> Utterance:
         """The utterance of tokens sampled after a prompt: up to the first end token."""
-        return self._utterances.from_tokens(token_ids, log_probs, prompt_ids, self.end_ids)
+        return self.speaker.utterances.from_tokens(token_ids, log_probs, prompt_ids, self.end_ids)

@@ -1,4 +1,4 @@
-"""One chart of a run or a comparison as a file: SVG by our own code, PNG through a browser."""
+"""One chart of a run or a comparison as an SVG or PNG file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sweetrl_agent.data.files import read_object, write_text
-from sweetrl_agent.reporting.chart import Chart
+from colbench_gym.files import read_object, write_text
+from sweetrl_agent.reporting.charts import Chart
 from sweetrl_agent.reporting.comparison import comparison_charts
 from sweetrl_agent.reporting.comparison_parts import parts
-from sweetrl_agent.reporting.curves import LearningChart, run_charts
+from sweetrl_agent.reporting.curves import learning_charts
 from sweetrl_agent.reporting.parts import Part
 from sweetrl_agent.reporting.run_folder import RESULTS, RunFolder
-from sweetrl_agent.reporting.scores import agent_colours, headline_chart
-
-#: Pixels of a PNG for each pixel of the chart.
-SCALE = 2
+from sweetrl_agent.reporting.scores import headline_chart
 
 
 def comparison_chart_names(
@@ -46,9 +43,9 @@ def comparison_chart_names(
 def run_chart_names(folder: Path) -> dict[str, Chart]:
     """The charts of a run by name: its scores and learning curves."""
     run = RunFolder.read(folder)
-    scores = headline_chart(run, agent_colours([str(name) for name in run.results]))
+    scores = headline_chart(run.results)
     charts = [Part("scores", "Scores", charts=[scores])] if scores else []
-    charts.append(Part("curves", "Learning curves", charts=run_charts(run)))
+    charts.append(Part("curves", "Learning curves", charts=learning_charts({run.name: run.metrics})))
     return {name: chart for part in charts for name, chart in part.named_charts().items()}
 
 
@@ -67,11 +64,7 @@ def chosen(charts: Mapping[str, Chart], name: str, title: str = "", metric: str 
     """
     if name not in charts:
         raise ValueError(f"`chart` must be one of {', '.join(charts) or 'no charts: there are no results'}; got {name!r}.")
-    chart: Any = charts[name]
-    if metric or x:
-        if not isinstance(chart, LearningChart):
-            raise ValueError(f"`metric` and `x` are for learning curves (charts named curves...), got the chart {name!r}.")
-        chart = replace(chart, metric=metric, x=x)
+    chart = charts[name].of(metric, x)
     return replace(chart, title=title) if title else chart
 
 
@@ -80,39 +73,15 @@ def write_chart(chart: Chart, path: Path) -> Path:
 
     Raises:
         ValueError: If the suffix is another one.
-        SandboxError: If a PNG is asked for and no browser can be started.
     """
     if path.suffix not in (".svg", ".png"):
         raise ValueError(f"`output` must end in .svg or .png, got {str(path)!r}.")
-    svg = chart.svg()
     if path.suffix == ".svg":
-        write_text(path, svg + "\n")
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(_picture(svg))
+        write_text(path, chart.svg())
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(chart.png())
     return path
-
-
-def _picture(svg: str) -> bytes:
-    """The chart in the light scheme as PNG. It is rendered in isolation, like every page with text that others wrote."""
-    from sandboxes.browser import make_browser
-    from sandboxes.pages.page import Page
-    from sandboxes.sandbox import SandboxError
-
-    width, height = (round(SCALE * float(svg.split(f' {side}="')[1].split('"')[0])) for side in ("width", "height"))
-    style = "body{margin:0}body>svg{display:block;width:100%;height:auto}"
-    page = Page(
-        f"<!doctype html><meta charset=utf-8><style>{style}</style>{svg}",
-        width,
-        height,
-        max_height=max(height, 4000),
-        timeout_s=60.0,
-    )
-    with make_browser(workers=1) as browser:
-        (rendering,) = browser.render([page])
-    if not rendering.picture:
-        raise SandboxError(f"The browser could not draw the chart ({rendering.outcome.value}); write an .svg instead.")
-    return rendering.picture
 
 
 def _selected(results: dict[str, Any], only: Collection[str]) -> dict[str, Any]:

@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sweetrl_agent.data.files import refuse_links_out, write_text
+from colbench_gym.files import refuse_links_out, write_text
 from sweetrl_agent.reporting.comparison_parts import parts
-from sweetrl_agent.reporting.curves import ON_POLICY_COLUMNS, LearningChart, curves_section, learning_charts
+from sweetrl_agent.reporting.curves import ON_POLICY_COLUMNS, LearningChart, curves_part, learning_charts
 from sweetrl_agent.reporting.dialogues import dialogues_data
-from sweetrl_agent.reporting.markup import Html, join, note, section, tag
-from sweetrl_agent.reporting.page import fill_page, resource, setup_section
-from sweetrl_agent.reporting.pages import pages_section
+from sweetrl_agent.reporting.page import markdown, page, setup_part
 from sweetrl_agent.reporting.parts import CHARTS, Part
 from sweetrl_agent.reporting.run_folder import RunFolder
+from sweetrl_agent.reporting.run_report import pages_part
 from sweetrl_agent.reporting.scores import agent_colours
 
 HTML, MARKDOWN = "report.html", "report.md"
@@ -45,26 +44,27 @@ def write_comparison(
     """
     refuse_links_out(folder)
     results = json.loads((folder / "results.json").read_text())
-    made = parts(results, algorithms, critics, columns, is_against_paper)
+    scored = parts(results, algorithms, critics, columns, is_against_paper)
     curves = comparison_charts(folder, results, algorithms)
     title = f"Comparison {folder.resolve().name}"
     first = RunFolder.read(seed_folders(folder)[0])
     first.evaluation = [row for row in first.evaluation if row.get("agent") in results["algorithms"]]
     first.results = {name: results[name] for name in ("metric", "failures") if name in results}
     dialogues = dialogues_data(first)
-    sections = [
-        *(part.html() for part in made),
-        curves_section(curves),
-        pages_section(first),
-        _dialogues_section(first, len(dialogues["dialogues"])),
-        setup_section(first),
+    shown = [
+        *scored,
+        curves_part(curves),
+        pages_part(first),
+        _dialogues_part(first, len(dialogues["dialogues"])),
+        setup_part(first),
     ]
-    data = {"curves": [chart.data() for chart in curves], "colours": agent_colours(list(results["algorithms"])), **dialogues}
-    write_text(folder / HTML, fill_page(title, _facts(results), join(sections), data))
+    facts = {"algorithms": str(len(results["algorithms"])), "seeds": ", ".join(results.get("ledger", ()))}
+    data = {"colours": agent_colours(list(results["algorithms"])), **dialogues}
+    write_text(folder / HTML, page(title, facts, [part for part in shown if part], data))
     on_policy = [chart for chart in curves if chart.metrics and {*chart.metrics, *chart.axes} >= ON_POLICY_COLUMNS]
-    made += [Part("curves", "Learning curves of on-policy algorithms", charts=on_policy)] if on_policy else []
-    _write_charts(folder, made)
-    write_text(folder / MARKDOWN, "\n\n".join([f"# {title}", *(part.markdown() for part in made)]) + "\n")
+    filed = [*scored, *([Part("curves", "Learning curves of on-policy algorithms", charts=on_policy)] if on_policy else [])]
+    _write_charts(folder, filed)
+    write_text(folder / MARKDOWN, markdown(title, filed))
     return folder / HTML
 
 
@@ -80,26 +80,17 @@ def comparison_charts(folder: Path, results: Mapping[str, Any], titles: Mapping[
     return learning_charts(runs, titles, list(results["algorithms"]))
 
 
-def _write_charts(folder: Path, made: list[Part]) -> None:
+def _write_charts(folder: Path, filed: list[Part]) -> None:
     for earlier in (folder / CHARTS).glob("*.svg"):  # charts of an earlier report that this one may not have
         earlier.unlink()
-    for name, chart in [item for part in made for item in part.chart_files().items()]:
+    for path, chart in [item for part in filed for item in part.chart_files().items()]:
         (folder / CHARTS).mkdir(exist_ok=True)
-        write_text(folder / name, chart)
+        write_text(folder / path, chart.svg())
 
 
-def _facts(results: Mapping[str, dict[str, object]]) -> Html:
-    return join(
-        [
-            tag("span", "algorithms ", tag("strong", str(len(results["algorithms"])))),
-            tag("span", "seeds ", tag("strong", ", ".join(results.get("ledger", ())))),
-        ]
-    )
-
-
-def _dialogues_section(run: RunFolder, num_shown: int) -> Html:
+def _dialogues_part(run: RunFolder, num_shown: int) -> Part:
     text = (
         f"{num_shown} of the {len(run.evaluation)} dialogues of the first seed ({run.name}), those on tasks with advantages first, then "
         "some of each kind of failure. The advantages are those of every critic that has scored the dialogues, for the turns of all agents."
     )
-    return section("dialogues", "Dialogues", note(text), Html(resource("viewer.html")))
+    return Part("dialogues", "Dialogues", notes=[text], template="viewer.html.jinja")

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sweetrl_agent.config.reading import flat
 from sweetrl_agent.reporting import paper
-from sweetrl_agent.reporting.chart import colour_class
-from sweetrl_agent.reporting.comparison_curves import best_of_part, dials_part, scaling_part
-from sweetrl_agent.reporting.comparison_scores import EXPLAINED, Names, Results, ends, paired_part, scores_part
-from sweetrl_agent.reporting.dot_plot import DotPlot, Group, Row, axis_percent
-from sweetrl_agent.reporting.failures import failures_part
-from sweetrl_agent.reporting.figures import (
-    NOTHING,
-    duration,
-    percent,
-    percent_interval,
+from sweetrl_agent.reporting.comparison_scores import (
+    Mean,
+    Names,
+    Results,
+    algorithm_interval,
+    best_of_part,
+    colours_of,
+    dials_part,
+    fractions_chart,
+    paired_part,
+    scaling_part,
+    scores_part,
 )
+from sweetrl_agent.reporting.failures import failures_part, wishes_part
+from sweetrl_agent.reporting.numbers import NOTHING, duration, percent, percent_interval
 from sweetrl_agent.reporting.parts import Part, Table
-from sweetrl_agent.reporting.wishes import wishes_part
 
 
 def parts(results: Results, algorithms: Names, critics: Names, columns: Names, is_against_paper: bool) -> list[Part]:
@@ -31,25 +35,28 @@ def parts(results: Results, algorithms: Names, critics: Names, columns: Names, i
         columns: Meaning of each column of the ledger.
         is_against_paper: Show the paper's numbers next to ours.
     """
-    made = [scores_part(results, algorithms), *([paired_part(results, algorithms)] if results["paired"] else [])]
-    made += (
-        [_links(results, algorithms)]
-        if any(score.get("links") for of in results["algorithms"].values() for score in of.values())
-        else []
-    )
-    made += [part for found in (failures_part, wishes_part) if (part := found(results, algorithms))]
-    made += [_against(results, algorithms)] if is_against_paper else []
-    made += [_wins(results, algorithms)] if results.get("win_rate") else []
-    made += [dials_part(results, algorithms)] if results.get("dials") else []
-    made += [_credit(results, critics)] if results.get("credit_accuracy") else []
-    made += [best_of_part(results, critics)] if results.get("best_of_n") else []
-    made += [scaling_part(results, algorithms)] if results.get("scaling") else []
-    made += [_simulators(results, algorithms)] if results.get("simulators") else []
-    made += [_ledger(results, algorithms, columns)] if results.get("ledger") else []
-    return [*made, _settings(results)]
+    optional = [
+        (results["paired"], lambda: paired_part(results, algorithms)),
+        (True, lambda: _links(results, algorithms)),
+        (True, lambda: failures_part(results, algorithms)),
+        (True, lambda: wishes_part(results, algorithms)),
+        (is_against_paper, lambda: _against(results, algorithms)),
+        (results.get("win_rate"), lambda: _wins(results, algorithms)),
+        (results.get("dials"), lambda: dials_part(results, algorithms)),
+        (results.get("credit_accuracy"), lambda: _credit(results, {**algorithms, **critics})),
+        (results.get("best_of_n"), lambda: best_of_part(results, critics)),
+        (results.get("scaling"), lambda: scaling_part(results, algorithms)),
+        (results.get("simulators"), lambda: _simulators(results, algorithms)),
+        (results.get("ledger"), lambda: _ledger(results, algorithms, columns)),
+    ]
+    return [
+        scores_part(results, algorithms),
+        *(part for is_known, make in optional if is_known and (part := make())),
+        _settings(results),
+    ]
 
 
-def _links(results: Results, titles: Names) -> Part:
+def _links(results: Results, titles: Names) -> Part | None:
     rows = [
         (
             titles.get(name, name),
@@ -64,7 +71,7 @@ def _links(results: Results, titles: Names) -> Part:
     ]
     head = ("Algorithm", "Split", "Wishes heard", "Dialogues with all heard", "Success if all are heard")
     text = "An agent must ask about the wishes, and implement what it hears. Void episodes are excluded."
-    return Part("links", "Where dialogues fail", [Table(head, rows)], notes=[text])
+    return Part("links", "Where dialogues fail", [Table(head, rows)], notes=[text]) if rows else None
 
 
 def _against(results: Results, titles: Names) -> Part:
@@ -87,41 +94,27 @@ def _against(results: Results, titles: Names) -> Part:
 
 
 def _wins(results: Results, titles: Names) -> Part:
+    means = _means(results["win_rate"], "split", "win_rate", titles)
     rows = [
-        (
-            titles.get(row["algorithm"], row["algorithm"]),
-            row["split"],
-            percent(row["win_rate"]),
-            percent_interval(row["ci95"]) if row["seeds"] > 1 else NOTHING,
-            f"{row['n']} x {row['seeds']}",
-        )
-        for row in results["win_rate"]
+        (title, split, percent(rate), percent_interval(algorithm_interval(row, bounds)), f"{row['n']} x {row['seeds']}")
+        for split, title, rate, row, bounds in means
     ]
     text = "Fraction of tasks on which the agent's metric is above that of the recorded run; ties count one half."
     head = ("Algorithm", "Split", "Win rate", "95%, algorithm", "Tasks x seeds")
-    scores = [
-        (row["split"], titles.get(row["algorithm"], row["algorithm"]), row["win_rate"], row, row["ci95"])
-        for row in results["win_rate"]
-    ]
-    chart = _chart("Win rate", scores, _colours(results, titles))
+    chart = fractions_chart("Win rate", means, colours_of(results, titles))
     return Part("wins", "Win rate against the recorded run", [Table(head, rows)], [chart], [text])
 
 
+def _means(rows: Sequence[Mapping[str, Any]], group: str, value: str, titles: Names) -> list[Mean]:
+    return [(row[group], titles.get(row["algorithm"], row["algorithm"]), row[value], row, row["ci95"]) for row in rows]
+
+
 def _credit(results: Results, titles: Names) -> Part:
-    found = results["credit_accuracy"]
-    cells = [(titles.get(critic, critic), split, row) for critic, of in found.items() for split, row in of.items()]
+    critics = results["credit_accuracy"]
+    cells = [(titles.get(critic, critic), split, row) for critic, of in critics.items() for split, row in of.items()]
     kinds = list(dict.fromkeys(kind for _, _, row in cells for kind in row["kinds"]))
     kinds = kinds if any("answer" in kind for kind in kinds) else []  # a message that ends no dialogue is not a question either
-    head = (
-        "Critic",
-        "Split",
-        "Tasks x seeds",
-        "Rank correlation",
-        "95%",
-        "SWEET-RL's minus this",
-        "Pair accuracy",
-        "95%",
-    )
+    head = ("Critic", "Split", "Tasks x seeds", "Rank correlation", "95%", "SWEET-RL's minus this", "Pair accuracy", "95%")
     closer = [(title, split, *(_kind(row["kinds"].get(kind)) for kind in kinds)) for title, split, row in cells]
     measured = [_accuracy(*cell) for cell in cells if "rank_correlation" in cell[2] and "pair_accuracy" in cell[2]]
     tables = [
@@ -132,6 +125,20 @@ def _credit(results: Results, titles: Names) -> Part:
             else []
         ),
     ]
+    costs = [(title, split, *_costs(row)) for title, split, row in cells if "cost" in row]
+    if costs:
+        head = (
+            "Rule",
+            "Split",
+            "Marginal: rank correlation",
+            "Marginal: pair accuracy",
+            "Passes",
+            "Environment steps",
+            "Sampled tokens",
+            "To train its critic",
+        )
+        caption = "Against the marginal advantage, and the cost of a candidate: passes of a model over a dialogue, environment steps and sampled tokens"
+        tables.append(Table(head, costs, caption))
     text = (
         "Scores of the same candidates, compared with their exact advantage. Rank correlation: "
         "Spearman's over all candidates of a task's turns, chance level 0. Pair accuracy: the critic prefers the better of two candidates of one "
@@ -142,14 +149,24 @@ def _credit(results: Results, titles: Names) -> Part:
         "of tasks with such a pair. When all wishes are known, a further question has the same exact advantage as the right answer, until "
         "the limit of turns is near."
     )
-    colours = {titles.get(critic, critic): i for i, critic in enumerate(found, 1)}
+    colours = {titles.get(critic, critic): i for i, critic in enumerate(critics, 1)}
     scores = [
         (split, title, row["pair_accuracy"]["mean"], {**row, **row["pair_accuracy"]}, row["pair_accuracy"]["ci95"])
         for title, split, row in cells
         if "pair_accuracy" in row
     ]
-    charts = [_chart("Pair accuracy", scores, colours)] if scores else []
+    charts = [fractions_chart("Pair accuracy", scores, colours)] if scores else []
     return Part("credit", "Credit accuracy of critics", tables, charts, [text, *([about] if kinds else [])])
+
+
+def _costs(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Measures against the marginal advantage, and the cost of a candidate."""
+    marginal = [row.get("marginal", {}).get(metric) for metric in ("rank_correlation", "pair_accuracy")]
+    measures = [NOTHING if one is None else f"{one['mean']:.3f} {_plain_interval(one['ci95'])}" for one in marginal]
+    names = ("passes", "environment_steps", "generated_tokens")
+    costs = [NOTHING if row["cost"][name] is None else f"{row['cost'][name]:.1f}" for name in names]
+    fit = f"{row['fit']['environment_steps']:,} steps" if "fit" in row else NOTHING
+    return (*measures, *costs, fit)
 
 
 def _accuracy(title: str, split: str, row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -172,19 +189,20 @@ def _kind(row: Mapping[str, Any] | None) -> str:
 
 
 def _simulators(results: Results, titles: Names) -> Part:
-    found = results["simulators"]
+    simulators = results["simulators"]
+    means = _means(simulators["cells"], "simulator", "success", titles)
     rows = [
         (
-            cell["simulator"],
-            titles.get(cell["algorithm"], cell["algorithm"]),
+            simulator,
+            title,
             f"{cell['n']} x {cell['seeds']}",
-            percent(cell["success"]),
-            percent_interval(cell["ci95"]),
+            percent(success),
+            percent_interval(bounds),
             f"{cell['turns']:.1f}",
             f"{cell['reply_chars']:.0f}",
             percent(cell["leak"]),
         )
-        for cell in found["cells"]
+        for simulator, title, success, cell, bounds in means
     ]
     ranked = [
         (
@@ -192,9 +210,9 @@ def _simulators(results: Results, titles: Names) -> Part:
             " > ".join(titles.get(name, name) for name in row["best_first"]),
             NOTHING if row["tau"] is None else f"{row['tau']:.2f}",
         )
-        for row in found["rankings"]
+        for row in simulators["rankings"]
     ]
-    shares = [(name, percent(share)) for name, share in found["variance"].items()]
+    shares = [(name, percent(share)) for name, share in simulators["variance"].items()]
     cells = ("Simulator", "Algorithm", "Tasks x seeds", "Success", "95%", "Turns", "Characters per reply", "Leak")
     return Part(
         "simulators",
@@ -204,41 +222,9 @@ def _simulators(results: Results, titles: Names) -> Part:
             Table(("Simulator", "Best first", "Kendall's tau with the first"), ranked, "Ranking of the algorithms"),
             Table(("Source", "Share of the variance"), shares, "Variance of success by algorithm, simulator and seed"),
         ],
-        [
-            _chart(
-                "Success by simulator",
-                [
-                    (cell["simulator"], titles.get(cell["algorithm"], cell["algorithm"]), cell["success"], cell, cell["ci95"])
-                    for cell in found["cells"]
-                ],
-                _colours(results, titles),
-            )
-        ],
+        [fractions_chart("Success by simulator", means, colours_of(results, titles))],
         ["Leak: fraction of the hidden code's tokens in the simulated human's replies of a dialogue."],
     )
-
-
-def _chart(
-    title: str, scores: Sequence[tuple[str, str, float, Mapping[str, Any], Sequence[float]]], colours: Mapping[str, int]
-) -> DotPlot:
-    """A dot plot of fractions.
-
-    Args:
-        title: Title above the chart.
-        scores: Group, name, mean, an object with "seeds" and "by_seed", and the 95% interval of each row.
-        colours: Number of each name's colour.
-    """
-    groups: dict[str, list[Row]] = {}
-    for group, name, mean, score, bounds in scores:
-        seeds = score.get("by_seed", ()) if score["seeds"] > 1 else ()
-        row = Row(name, mean, percent(mean), ends(score, bounds), seeds, colour_class(colours.get(name, 0)))
-        groups.setdefault(group, []).append(row)
-    return DotPlot(title, [Group(*item) for item in groups.items()], axis_percent, EXPLAINED)
-
-
-def _colours(results: Results, titles: Names) -> dict[str, int]:
-    """Number of the colour of each algorithm, by its title: the same in all charts."""
-    return {titles.get(name, name): i for i, name in enumerate(results["algorithms"])}
 
 
 def _ledger(results: Results, titles: Names, columns: Names) -> Part:
@@ -258,10 +244,9 @@ def _ledger(results: Results, titles: Names, columns: Names) -> Part:
 def _settings(results: Results) -> Part:
     packages = {f"package {name}": version for name, version in results["versions"].get("packages", {}).items()}
     others = {name: value for name, value in results["versions"].items() if name != "packages"}
-    own = {f"only {name}": settings for name, settings in results.get("own_settings", {}).items()}
     # `algorithm` is of `train`; here there are several.
-    settings = {name: value for name, value in results.get("settings", {}).items() if name != "algorithm"}
-    rows = [(name, str(value)) for name, value in {**settings, **own, **others, **packages}.items()]
+    settings = {name: value for name, value in flat(results.get("settings", {})).items() if name != "algorithm"}
+    rows = [(name, str(value)) for name, value in {**settings, **others, **packages}.items()]
     return Part("settings", "Setup", [Table(("Setting", "Value"), rows, "settings and versions")])
 
 

@@ -5,12 +5,9 @@ Text has a contrast of at least 4.5 to the surfaces that it stands on, and marks
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-#: The media feature of the dark scheme.
-DARK_SCHEME = "(prefers-color-scheme: dark)"
 LIGHT: Mapping[str, str] = MappingProxyType({
     "page": "#fbfbfa", "card": "#ffffff", "text": "#1d1f23", "quiet": "#5d626a", "line": "#dcdee2", "soft": "#f1f2f4",
     "accent": "#1a63d6", "positive": "#0b6bcb", "negative": "#c2410c", "good": "#17733b", "bad": "#b42318",
@@ -24,23 +21,18 @@ DARK: Mapping[str, str] = MappingProxyType({
 NUM_COLOURS = sum(name.startswith("colour-") for name in LIGHT)
 
 
+def colour(index: int) -> str:
+    """The `index`-th colour of series in the light scheme; the colours repeat after the last."""
+    return LIGHT[f"colour-{index % NUM_COLOURS}"]
+
+
 def custom_properties() -> str:
     """The colours as CSS custom properties, for pages."""
-    return f":root{{color-scheme:light dark;{_properties(LIGHT)}}}\n@media {DARK_SCHEME}{{:root{{{_properties(DARK)}}}}}\n"
+    light, dark = (";".join(f"--{name}:{value}" for name, value in colours.items()) for colours in (LIGHT, DARK))
+    return f":root{{color-scheme:light dark;{light}}}\n@media (prefers-color-scheme: dark){{:root{{{dark}}}}}\n"
 
 
-def resolved(css: str) -> str:
-    """Rules without custom properties, which not every viewer of SVG files knows: the light colours, and the dark ones for the dark scheme.
-
-    Raises:
-        KeyError: If the rules have a colour that is not in the palette.
-    """
-    return f"{_resolved(css, LIGHT)}\n@media {DARK_SCHEME}{{\n{_resolved(css, DARK)}\n}}"
-
-
-def _properties(colours: Mapping[str, str]) -> str:
-    return ";".join(f"--{name}:{colour}" for name, colour in colours.items())
-
-
-def _resolved(css: str, colours: Mapping[str, str]) -> str:
-    return re.sub(r"var\(--([\w-]+)\)", lambda found: colours[found[1]], css).strip()
+def dark_rules() -> str:
+    """CSS that gives a chart drawn in the light colours the dark ones where the reader prefers them, in pages and in SVG files."""
+    rules = (f'[{of}="{LIGHT[name]}"]{{{of}:{DARK[name]}}}' for name in LIGHT for of in ("fill", "stroke"))
+    return f"@media (prefers-color-scheme: dark){{{''.join(rules)}}}\n"

@@ -1,16 +1,29 @@
-"""A report as data: parts with tables, charts and notes, written both as HTML and as Markdown."""
+"""A report as data: parts with tables, charts and notes. Templates write them as HTML, and as Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from sweetrl_agent.reporting.chart import Chart
-from sweetrl_agent.reporting.markup import Html, folded, join, note, section, table, tag
+from sweetrl_agent.reporting.charts import Chart
 
-MAX_OPEN_ROWS = 20
+MAX_CELL_CHARS = 500
 #: Folder of the chart files.
 CHARTS = "charts"
+
+
+class Share(str):
+    """Text of a cell that is shown beside a bar of `share` of the cell's width."""
+
+    share: float
+
+    @classmethod
+    def of(cls, share: float, text: str) -> Share:
+        """A cell; `share` is cut to [0, 1]."""
+        cell = cls(text)
+        cell.share = min(max(share, 0.0), 1.0)
+        return cell
 
 
 @dataclass(frozen=True)
@@ -20,58 +33,57 @@ class Table:
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
+    is_folded: bool = False
 
-    def html(self) -> Html:
-        """The table as HTML; long tables are collapsed."""
-        body = table(self.head, self.rows)
-        if len(self.rows) > MAX_OPEN_ROWS:
-            return folded(f"{self.caption} ({len(self.rows)} rows)".lstrip(), body)
-        return join([tag("h3", self.caption), body]) if self.caption else body
+
+@dataclass(frozen=True)
+class Card:
+    """A change in large print: title, difference in points with its interval, and whether it is "better", "worse" or "unsure"."""
+
+    title: str
+    difference: str
+    bounds: str
+    verdict: str
 
 
 @dataclass(frozen=True)
 class Part:
-    """A titled part of a report."""
+    """A titled part of a report.
+
+    Attributes:
+        identifier: Its anchor in the page.
+        title: Its title.
+        tables: Its tables.
+        charts: Its charts, above the tables.
+        notes: What its numbers mean.
+        cards: The main changes, above all else.
+        missing: Why there is nothing to show; "" if there is something.
+        texts: Long texts by title, each in a fold.
+        template: Template of what else it has, such as the viewer of dialogues.
+        content: Values for this template.
+    """
 
     identifier: str
     title: str
     tables: Sequence[Table] = ()
     charts: Sequence[Chart] = ()
-    notes: Sequence[str] = field(default_factory=tuple)
-
-    def html(self) -> Html:
-        """The part as a section of the page."""
-        tables = [t.html() for t in self.tables]
-        shown = [tag("div", *(chart.html() for chart in self.charts), class_="charts")] if self.charts else []
-        return section(self.identifier, self.title, *shown, *tables, *(note(text) for text in self.notes))
+    notes: Sequence[str] = ()
+    cards: Sequence[Card] = ()
+    missing: str = ""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    template: str = ""
+    content: Mapping[str, Any] = field(default_factory=dict)
 
     def named_charts(self) -> dict[str, Chart]:
         """The charts by their names in files and on the command line, such as "paired" and "paired_all"."""
         part = self.identifier.replace("-", "_")
         return {f"{part}_{chart.name}" if chart.name else part: chart for chart in self.charts}
 
-    def chart_files(self) -> dict[str, str]:
-        """The charts as SVG files, by their paths relative to the report."""
-        return {_place(name): chart.svg() for name, chart in self.named_charts().items()}
-
-    def markdown(self) -> str:
-        """The part as Markdown, with links to the chart files; a chart's numbers are in its table."""
-        blocks = [f"## {self.title}"]
-        blocks += [f"![{chart.title}]({_place(name)})" for name, chart in self.named_charts().items()]
-        for t in self.tables:
-            lines = [_row(t.head), _row(["---"] * len(t.head)), *(_row(row) for row in t.rows)]
-            blocks += [f"### {t.caption}", "\n".join(lines)] if t.caption else ["\n".join(lines)]
-        return "\n\n".join([*blocks, *self.notes])
+    def chart_files(self) -> dict[str, Chart]:
+        """The charts by the paths of their files relative to the report."""
+        return {f"{CHARTS}/{name}.svg": chart for name, chart in self.named_charts().items()}
 
 
-def html_of(part: Part | None) -> Html:
-    """A part as HTML; empty if there is none."""
-    return part.html() if part else Html("")
-
-
-def _place(name: str) -> str:
-    return f"{CHARTS}/{name}.svg"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+def clip(text: str, most: int = MAX_CELL_CHARS) -> str:
+    """Text truncated to the length of a cell, or another one, with a note."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"

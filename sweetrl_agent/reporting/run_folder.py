@@ -1,6 +1,7 @@
-"""Reads a run folder for the report: every file is optional, every line is checked, and every problem is recorded.
+"""Reads a run folder for the report: every file is optional, every line is checked once, here, and every problem is recorded.
 
-A run may have crashed or be in progress, so a missing, empty or broken file is reported and is not an error.
+A run may have crashed or be in progress, so a missing, empty or broken file is reported and is not an error. A line that is not as its type declares
+is left out and counted. Long texts are clipped.
 """
 
 from __future__ import annotations
@@ -9,11 +10,15 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
+
+from pydantic import ConfigDict, TypeAdapter, with_config
+from typing_extensions import TypedDict
 
 from colbench_gym.errors import ColBenchError
 from colbench_gym.stage_records import FILE, StageRecords
 from sweetrl_agent.data.files import is_text, metrics_of
+from sweetrl_agent.reporting.explanations import Advantages, Explanation, Finite, Name, Picture, Text, Topics
 
 Record = dict[str, Any]
 
@@ -30,8 +35,67 @@ FAILURES = "failures.jsonl"
 EXPLANATIONS = "explanations.jsonl"
 #: Files that a report shows.
 SHOWN = (RESULTS, METRICS, TIMINGS, EVALUATION, ADVANTAGES, PAIRS, PICTURES, FAILURES, EXPLANATIONS)
+#: What reading results of another version, or of somebody else, may raise.
+OTHER_RESULTS = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError)
 
 MAX_CONFIG_CHARS = 60_000
+
+
+class Address(TypedDict):
+    """What identifies an episode in the files of a run."""
+
+    agent: Name
+    split: Name
+    task_id: Name
+    episode: int
+
+
+class Message(TypedDict):
+    """A message of a dialogue."""
+
+    role: Name
+    content: Text
+
+
+class AgentTurn(TypedDict, total=False):
+    """The thought of a turn, and why it ended if its model did not end it."""
+
+    thought: Text | None
+    finish_reason: Name | None
+
+
+@with_config(ConfigDict(extra="allow"))
+class Episode(Address):
+    """A line of evaluation.jsonl; further fields, such as the metric, are kept."""
+
+    outcome: Name
+    void_reason: NotRequired[Text | None]
+    success: NotRequired[Finite | None]
+    turns: NotRequired[Finite | None]
+    dialogue_history: NotRequired[list[Message]]
+    agent_turns: NotRequired[list[AgentTurn]]
+
+
+class Scored(Address):
+    """A line of turn_advantages.jsonl."""
+
+    advantages: Advantages
+
+
+class Failed(Address):
+    """A line of failures.jsonl."""
+
+    kind: Name
+    about: NotRequired[Topics]
+
+
+class Pictures(TypedDict):
+    """Pictures of the agents' pages on a task, in pictures.json."""
+
+    task_id: str
+    request: str
+    wanted: Picture
+    agents: dict[str, list[Picture]]
 
 
 @dataclass
@@ -60,13 +124,13 @@ class RunFolder:
     config: str = ""
     versions: Record = field(default_factory=dict)
     metrics: list[Record] = field(default_factory=list)
-    evaluation: list[Record] = field(default_factory=list)
-    advantages: list[Record] = field(default_factory=list)
+    evaluation: list[Episode] = field(default_factory=list)
+    advantages: list[Scored] = field(default_factory=list)
     pairs: Record = field(default_factory=dict)
-    pictures: list[Any] = field(default_factory=list)
-    other_advantages: dict[str, list[Record]] = field(default_factory=dict)
-    failures: list[Record] = field(default_factory=list)
-    explanations: list[Record] = field(default_factory=list)
+    pictures: list[Pictures] = field(default_factory=list)
+    other_advantages: dict[str, list[Scored]] = field(default_factory=dict)
+    failures: list[Failed] = field(default_factory=list)
+    explanations: list[Explanation] = field(default_factory=list)
     peaks: Record = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)
 
@@ -85,18 +149,17 @@ class RunFolder:
         run.versions = run.read_object(folder / VERSIONS)
         if not run.is_evaluation:
             run.metrics = run._metrics(folder)
-        run.evaluation = run._lines(folder / EVALUATION)
+        run.evaluation = run._lines(folder / EVALUATION, Episode)
         seconds = run.results.get("seconds")
         if not run.is_evaluation and (
             not isinstance(seconds, dict) or {"collect", "critic"} & seconds.keys()
         ):  # only these algorithms write the two
-            run.advantages = run._lines(folder / ADVANTAGES)
+            run.advantages = run._lines(folder / ADVANTAGES, Scored)
             run.pairs = run.read_object(folder / PAIRS)
-        run.pictures = _list(folder / PICTURES)
-        run.other_advantages = {path.parent.name: run._lines(path) for path in sorted(folder.glob(f"*/{ADVANTAGES}"))}
-        run.failures, run.explanations = (
-            run._lines(folder / name) if (folder / name).exists() else [] for name in (FAILURES, EXPLANATIONS)
-        )
+        run.pictures = (run._value(folder / PICTURES, list[Pictures]) if (folder / PICTURES).exists() else None) or []
+        run.other_advantages = {path.parent.name: run._lines(path, Scored) for path in sorted(folder.glob(f"*/{ADVANTAGES}"))}
+        run.failures = run._lines(folder / FAILURES, Failed, is_optional=True)
+        run.explanations = run._lines(folder / EXPLANATIONS, Explanation, is_optional=True)
         run.peaks = _peaks(folder)
         return run
 
@@ -116,7 +179,7 @@ class RunFolder:
 
     def _metrics(self, folder: Path) -> list[Record]:
         metrics = self._lines(folder / METRICS)
-        times = self._lines(folder / TIMINGS) if (folder / TIMINGS).is_file() else []  # runs of before have none
+        times = self._lines(folder / TIMINGS, is_optional=True)
         seconds = {(str(row.get("stage")), str(row.get("step"))): row.get("seconds") for row in times}
         return [{**row, "seconds": seconds.get((str(row.get("stage")), str(row.get("step"))))} for row in metrics]
 
@@ -135,20 +198,24 @@ class RunFolder:
 
     def read_object(self, path: Path) -> Record:
         """The JSON object in a file; empty, with an entry in `troubles`, where it has none."""
-        text = self._text(path)
-        if not text:
-            return {}
-        value = _parse(text)
-        if value is None:
-            self.troubles[path.name] = f"{path.name} could not be read: expected one JSON object."
-        return value or {}
+        return self._value(path, Record) or {}
 
-    def _lines(self, path: Path) -> list[Record]:
+    def _value(self, path: Path, kind: Any) -> Any:
+        text = self._text(path)
+        value = _parsed(text, TypeAdapter(kind)) if text else None
+        if text and value is None:
+            self.troubles[path.name] = f"{path.name} could not be read: it is not as a run writes it."
+        return value
+
+    def _lines(self, path: Path, kind: Any = Record, is_optional: bool = False) -> list[Any]:
+        if is_optional and not path.exists():
+            return []
         lines = [line for line in self._text(path).split("\n") if line.strip()]
-        records = [record for record in map(_parse, lines) if record is not None]
-        if broken := len(lines) - len(records):
+        adapter = TypeAdapter(kind)
+        rows = [row for line in lines if (row := _parsed(line, adapter)) is not None]
+        if broken := len(lines) - len(rows):
             self.troubles[path.name] = f"{path.name}: {broken} of {len(lines)} lines could not be read and are skipped."
-        return records
+        return rows
 
 
 def refuse_changed(folder: Path, files: Collection[str] = SHOWN) -> None:
@@ -165,9 +232,7 @@ def refuse_changed(folder: Path, files: Collection[str] = SHOWN) -> None:
     records.refuse_changed_files(files)
     for name, text in metrics_of(records).items():
         if name in files and text and not is_text(folder / name, text):
-            raise ColBenchError(
-                f"{folder / name} is not the copy of {FILE} that the run wrote; restore it, or give the run's command again, which writes it again."
-            )
+            raise ColBenchError(f"{folder / name} is not the copy of {FILE} that the run wrote; give the run's command again.")
 
 
 def _peaks(folder: Path) -> Record:
@@ -177,18 +242,9 @@ def _peaks(folder: Path) -> Record:
         return {}
 
 
-def _parse(text: str) -> Record | None:
+def _parsed(text: str, kind: TypeAdapter[Any]) -> Any:
+    """The JSON value of a text; None if it is none, or not of the kind."""
     try:
-        value = json.loads(text)
+        return kind.validate_python(json.loads(text))
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
-
-
-def _list(path: Path) -> list[Any]:
-    """A JSON list; empty if the file has none."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-    except (OSError, ValueError):
-        return []
-    return value if isinstance(value, list) else []

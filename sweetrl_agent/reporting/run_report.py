@@ -1,25 +1,33 @@
-"""The report of a run: one page of sections, from the files of its folder."""
+"""The report of a run or of an evaluation: one page of parts, from the files of its folder."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
-from sweetrl_agent.data.files import refuse_links_out, write_text
-from sweetrl_agent.reporting.bars import outcomes_section, seconds_section
-from sweetrl_agent.reporting.curves import LearningChart, curves_section, run_charts
+from colbench_gym.files import refuse_links_out, write_text
+from sweetrl_agent.reporting.curves import curves_part, learning_charts
 from sweetrl_agent.reporting.dialogues import dialogues_data
-from sweetrl_agent.reporting.evaluation_parts import differences_section, use_section
-from sweetrl_agent.reporting.failures import failures_section
-from sweetrl_agent.reporting.figures import number, plain
-from sweetrl_agent.reporting.markup import Html, join, missing, note, section, table, tag
-from sweetrl_agent.reporting.page import fill_page, resource, setup_section
-from sweetrl_agent.reporting.pages import pages_section
-from sweetrl_agent.reporting.run_folder import ADVANTAGES, EVALUATION, METRICS, PAIRS, RunFolder
-from sweetrl_agent.reporting.scores import agent_colours, headline_section, read_scores, scores_section
-from sweetrl_agent.reporting.wishes import wishes_section
+from sweetrl_agent.reporting.failures import failures_part, wishes_part
+from sweetrl_agent.reporting.numbers import NOTHING, duration, number
+from sweetrl_agent.reporting.page import page, setup_part, text_of
+from sweetrl_agent.reporting.parts import Part, Share, Table
+from sweetrl_agent.reporting.run_folder import (
+    ADVANTAGES,
+    EVALUATION,
+    METRICS,
+    OTHER_RESULTS,
+    PAIRS,
+    RESULTS,
+    Pictures,
+    RunFolder,
+)
+from sweetrl_agent.reporting.scores import agent_colours, differences_part, headline_part, scores_of, scores_part, use_part
 
 REPORT = "report.html"
+LEADING_OUTCOMES = ("passed", "wrong")
+MAX_OUTCOMES = 12
 
 
 def write_report(folder: Path) -> Path:
@@ -36,43 +44,58 @@ def write_report(folder: Path) -> Path:
     """
     refuse_links_out(folder)
     run = RunFolder.read(folder)
-    dialogues = dialogues_data(run)
-    agents = [*(score.agent for score in read_scores(run.results)), *(str(r.get("agent", "?")) for r in run.evaluation)]
-    colours = agent_colours(agents)
-    curves = run_charts(run)
-    page = fill_page(
-        run.name,
-        _facts(run),
-        _sections(run, colours, curves, len(dialogues["dialogues"])),
-        {"curves": [chart.data() for chart in curves], "colours": colours, **dialogues},
-    )
-    write_text(folder / REPORT, page)
+    try:
+        text = _page(run)
+    except OTHER_RESULTS as error:
+        if not run.results:
+            raise
+        run.results, run.troubles[RESULTS] = {}, f"{RESULTS} is not as a run of this version writes it: {error!r}."
+        text = _page(run)
+    write_text(folder / REPORT, text)
     return folder / REPORT
 
 
-def _sections(run: RunFolder, colours: Mapping[str, str], curves: Sequence[LearningChart], num_dialogues: int) -> Html:
-    """All sections, most important first."""
-    return join(
-        [
-            headline_section(run, colours),
-            scores_section(run),
-            differences_section(run),
-            use_section(run),
-            outcomes_section(run, colours),
-            failures_section(run.results),
-            wishes_section(run.results),
-            Html("") if run.is_evaluation else curves_section(curves, run.trouble(METRICS)),
-            pages_section(run),
-            _dialogues_section(run, num_dialogues),
-            Html("") if run.is_evaluation else seconds_section(run),
-            _pairs_section(run),
-            setup_section(run),
-            _troubles_section(run),
-        ]
+def _page(run: RunFolder) -> str:
+    dialogues = dialogues_data(run)
+    agents = [*scores_of(run.results), *(row["agent"] for row in run.evaluation)]
+    data = {"colours": agent_colours(agents), **dialogues}
+    return page(run.name, _facts(run), _parts(run, len(dialogues["dialogues"])), data)
+
+
+def pages_part(run: RunFolder) -> Part | None:
+    """Pictures of the agents' pages, one row per agent and task, below the reference page; None if the run has no pages."""
+    tasks = [{**row, "rows": _pictures(row)} for row in run.pictures]
+    text = "All pages of the agent, and the hidden reference page, which no agent sees. Long pages are cropped."
+    return (
+        Part("pages", "Pages, turn by turn", notes=[text], template="pages.html.jinja", content={"tasks": tasks})
+        if tasks
+        else None
     )
 
 
-def _facts(run: RunFolder) -> Html:
+def _parts(run: RunFolder, num_dialogues: int) -> list[Part]:
+    """All parts, most important first."""
+    trained = not run.is_evaluation
+    parts = [
+        headline_part(run),
+        scores_part(run),
+        differences_part(run),
+        use_part(run),
+        _outcomes_part(run),
+        failures_part(run.results),
+        wishes_part(run.results),
+        curves_part(learning_charts({run.name: run.metrics}), run.trouble(METRICS)) if trained else None,
+        pages_part(run),
+        _dialogues_part(run, num_dialogues),
+        _seconds_part(run) if trained else None,
+        _pairs_part(run),
+        setup_part(run),
+        _troubles_part(run),
+    ]
+    return [part for part in parts if part]
+
+
+def _facts(run: RunFolder) -> dict[str, str]:
     """The line below the title, with facts on the run."""
     facts = {
         "algorithm": run.results.get("algorithm"),
@@ -80,35 +103,82 @@ def _facts(run: RunFolder) -> Html:
         "commit": run.versions.get("git_commit"),
         "machine": run.versions.get("machine"),
     }
-    known = [(name, str(value)) for name, value in facts.items() if value not in (None, "")]
-    return join(tag("span", f"{name} ", tag("strong", value[:120])) for name, value in known)
+    return {name: str(value)[:120] for name, value in facts.items() if value not in (None, "")}
 
 
-def _dialogues_section(run: RunFolder, num_shown: int) -> Html:
+def _outcomes_part(run: RunFolder) -> Part:
+    """Outcomes of the episodes of each agent: a table for each split."""
+    counts: dict[str, dict[str, Counter[str]]] = {}
+    for record in run.evaluation:
+        counts.setdefault(record["split"], {}).setdefault(record["agent"], Counter())[record["outcome"]] += 1
+    tables = [_outcomes_table(split, agents) for split, agents in counts.items()]
+    text = "Episodes of evaluation.jsonl, including void ones, in percent of the agent's episodes on the split."
+    return Part(
+        "outcomes", "Outcomes", tables, notes=[text] if tables else [], missing="" if tables else run.trouble(EVALUATION)
+    )
+
+
+def _outcomes_table(split: str, agents: Mapping[str, Counter[str]]) -> Table:
+    total: Counter[str] = sum(agents.values(), Counter())
+    ordered = sorted(total, key=lambda outcome: (outcome not in LEADING_OUTCOMES, outcome != "passed", -total[outcome]))
+    lines = {outcome: [outcome] for outcome in ordered[:MAX_OUTCOMES]}
+    if rest := ordered[MAX_OUTCOMES:]:
+        lines[f"{len(rest)} other outcomes"] = rest
+    shares = {
+        title: {agent: sum(count[name] for name in names) for agent, count in agents.items()} for title, names in lines.items()
+    }
+    rows = [(title, *(_share(count, agents[agent].total()) for agent, count in of.items())) for title, of in shares.items()]
+    return Table(("Outcome", *agents), rows, split)
+
+
+def _share(count: int, total: int) -> Share:
+    return Share.of(count / total, f"{count} ({100 * count / total:.1f}%)")
+
+
+def _seconds_part(run: RunFolder) -> Part:
+    """Wall time of each stage, and the most memory that it had."""
+    stages: dict[str, float] = run.results.get("seconds", {})
+    if not stages:
+        reason = f'{RESULTS} has no "seconds" of any stage.' if run.results else run.trouble(RESULTS)
+        return Part("seconds", "Wall time", missing=reason)
+    longest, total = max(stages.values()) or 1.0, sum(stages.values())
+    peaks = {name: f"{peak / 1024:.1f} GiB" for name, value in run.peaks.items() if (peak := number(value)) is not None}
+    rows = [
+        (
+            name,
+            Share.of(s / longest, f"{duration(s)} ({100 * s / (total or 1.0):.0f}%)"),
+            *((peaks.get(name, NOTHING),) if peaks else ()),
+        )
+        for name, s in stages.items()
+    ]
+    head = ("Stage", "Wall time", *(("Most memory",) if peaks else ()))
+    return Part("seconds", "Wall time", [Table(head, rows)], notes=[f"All stages together: {duration(total)}."])
+
+
+def _dialogues_part(run: RunFolder, num_shown: int) -> Part:
     if num_shown == 0:
-        return section("dialogues", "Dialogues", missing(run.trouble(EVALUATION)))
+        return Part("dialogues", "Dialogues", missing=run.trouble(EVALUATION))
     left_out = len(run.evaluation) - num_shown
     text = f"{num_shown} of the {len(run.evaluation)} dialogues of {EVALUATION} are in this file"
     text += f", {left_out} are left out" if left_out else ""
     text += "; those with advantages first, then others in the same episodes, some of each kind of failure, and further ones."
     text += f" No advantages: {run.trouble(ADVANTAGES)}" if ADVANTAGES in run.troubles else ""
-    return section("dialogues", "Dialogues", note(text), Html(resource("viewer.html")))
+    return Part("dialogues", "Dialogues", notes=[text], template="viewer.html.jinja")
 
 
-def _pairs_section(run: RunFolder) -> Html:
+def _pairs_part(run: RunFolder) -> Part | None:
     if not run.pairs and PAIRS not in run.troubles:
-        return Html("")  # the algorithm makes none
-    rows = [(name, _cell(value)) for name, value in run.pairs.items()]
-    content = table(("Statistic", "Value"), rows, "pairs") if rows else missing(run.trouble(PAIRS))
-    return section("pairs", "Preference pairs", content)
+        return None  # the algorithm makes none
+    rows = [(name, text_of(value)) for name, value in run.pairs.items()]
+    tables = [Table(("Statistic", "Value"), rows)] if rows else []
+    return Part("pairs", "Preference pairs", tables, missing="" if rows else run.trouble(PAIRS))
 
 
-def _troubles_section(run: RunFolder) -> Html:
-    if not run.troubles:
-        return Html("")
-    return section("troubles", "Missing or unreadable files", tag("ul", *(tag("li", text) for text in run.troubles.values())))
+def _troubles_part(run: RunFolder) -> Part | None:
+    return Part("troubles", "Missing or unreadable files", notes=[*run.troubles.values()]) if run.troubles else None
 
 
-def _cell(value: object) -> str:
-    figure = number(value)
-    return str(value) if figure is None else plain(figure, digits=6)
+def _pictures(row: Pictures) -> dict[str, list[tuple[str, str]]]:
+    """Captions and pictures of the reference and of every agent."""
+    agents = {agent: [(f"page {i}", page) for i, page in enumerate(pages, 1)] for agent, pages in row["agents"].items()}
+    return {"reference": [("hidden", row["wanted"])], **agents}

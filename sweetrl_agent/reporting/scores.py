@@ -1,102 +1,53 @@
-"""Scores of the agents: the headline, the interval plot, and the table of all scores."""
+"""Scores of the agents of a run or an evaluation: the change by training, the interval plot, and the tables of scores, differences and costs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sweetrl_agent.reporting.dot_plot import DotPlot, Group, Row, axis_percent
-from sweetrl_agent.reporting.figures import (
+from colbench_gym.scoring.intervals import SHARES
+from sweetrl_agent.reporting.charts import PERCENT, Chart, Row, dot_plot
+from sweetrl_agent.reporting.numbers import (
     NOTHING,
-    Interval,
-    difference_interval,
-    interval,
     measure,
     measure_interval,
-    number,
     percent,
     percent_interval,
     plain,
     points,
+    points_interval,
 )
-from sweetrl_agent.reporting.markup import Html, missing, note, section, table, tag
-from sweetrl_agent.reporting.palette import NUM_COLOURS
+from sweetrl_agent.reporting.palette import NUM_COLOURS, colour
+from sweetrl_agent.reporting.parts import Card, Part, Table
 from sweetrl_agent.reporting.run_folder import RESULTS, RunFolder
 
+Results = Mapping[str, Any]
 BASELINE = "initial"
 _MEANING = {
     "success": "Success: {}.",
     "similarity": "Similarity: visual similarity of the last page to the hidden reference page, 100% if they are equal.",
 }
+_PAIRED = (
+    "Differences are paired by task, with a bootstrap over tasks; they hold for these two policies. An interval that contains 0 shows no significant "
+    "difference."
+)
+#: Counts of turns and answers that the score tables list where a file has them: silent turns say nothing, the limit of tokens cuts the others.
+SHORTENED = {"silent_turns": "Silent turns", "cut_turns": "Cut turns", "answer_cut": "Cut answers"}
+SHORTENED_NOTE = "Silent turns: turns in which the agent said nothing. Cut turns and answers: ended by the limit of tokens."
 ARROW = "\N{RIGHTWARDS ARROW}"
 
 
-@dataclass(frozen=True)
-class Score:
-    """Scores of one agent on one split; None if the file has no value.
-
-    Attributes:
-        agent: Name of the agent.
-        split: Name of the split.
-        n: Number of scored episodes.
-        void: Number of void episodes, excluded from the scores.
-        success: Fraction of episodes with every hidden test passed.
-        success_bounds: Its 95% interval.
-        metric: Mean of the metric: fraction of hidden tests passed, similarity of pages, or return.
-        metric_bounds: Its 95% interval.
-        headline: The main score: success for functions, similarity for pages.
-        headline_bounds: Its 95% interval.
-        turns: Mean number of agent turns in a dialogue.
-        answered: Fraction of dialogues that the agent ended with an answer.
-    """
-
-    agent: str
-    split: str
-    n: float | None
-    void: float | None
-    success: float | None
-    success_bounds: Interval | None
-    metric: float | None
-    metric_bounds: Interval | None
-    headline: float | None
-    headline_bounds: Interval | None
-    turns: float | None
-    answered: float | None
-
-    @classmethod
-    def from_dict(cls, agent: str, split: str, values: Mapping[str, Any], metric: str) -> Score:
-        """Read the scores of one agent on one split."""
-        bounds = values.get("ci95")
-        bounds = bounds if isinstance(bounds, dict) else {}
-        headline = headline_of(metric)
-        return cls(
-            agent=agent,
-            split=split,
-            n=number(values.get("n")),
-            void=number(values.get("void")),
-            success=number(values.get("success")),
-            success_bounds=interval(bounds.get("success")),
-            metric=number(values.get(metric)),
-            metric_bounds=interval(bounds.get(metric)),
-            headline=number(values.get(headline)),
-            headline_bounds=interval(bounds.get(headline)),
-            turns=number(values.get("turns")),
-            answered=number(values.get("answered")),
-        )
-
-
-def metric_of(results: Mapping[str, Any]) -> str:
+def metric_of(results: Results) -> str:
     """Name of the metric that tells better answers from worse, in the files of a run or a comparison."""
     return str(results.get("metric", "tests_passed"))
 
 
-def metric_title(results: Mapping[str, Any]) -> str:
+def metric_title(results: Results) -> str:
     """Its name for people."""
     return metric_of(results).replace("_", " ").capitalize()
 
 
-def success_means(results: Mapping[str, Any]) -> str:
+def success_means(results: Results) -> str:
     """When an episode is a success, in words."""
     return str(results.get("success_means", "as defined by the environment"))
 
@@ -106,15 +57,14 @@ def headline_of(metric: str) -> str:
     return "similarity" if metric == "similarity" else "success"
 
 
-def read_scores(results: Mapping[str, Any]) -> list[Score]:
-    """All scores in results.json, in its order: values with "success" or "n" two levels down."""
-    return [
-        Score.from_dict(agent, split, values, metric_of(results))
-        for agent, splits in results.items()
+def scores_of(results: Results) -> dict[str, dict[str, Any]]:
+    """Scores by agent and split, in the order of results.json: of a comparison its "algorithms", else the agents beside the other keys."""
+    by_agent = {
+        agent: {split: score for split, score in splits.items() if isinstance(score, dict) and "success" in score}
+        for agent, splits in results.get("algorithms", results).items()
         if isinstance(splits, dict)
-        for split, values in splits.items()
-        if isinstance(values, dict) and ("success" in values or "n" in values)
-    ]
+    }
+    return {agent: scores for agent, scores in by_agent.items() if scores}
 
 
 def agent_colours(agents: Sequence[str]) -> dict[str, str]:
@@ -122,146 +72,127 @@ def agent_colours(agents: Sequence[str]) -> dict[str, str]:
     return {agent: f"colour-{i % NUM_COLOURS}" for i, agent in enumerate(dict.fromkeys(agents))}
 
 
-def headline_section(run: RunFolder, colours: Mapping[str, str]) -> Html:
-    """Effect of training: the main score before and after, with intervals, as cards, a table and a plot."""
-    scores, name = read_scores(run.results), headline_of(metric_of(run.results))
-    title = name.capitalize()
-    if not scores:
-        return section("headline", title, missing(run.trouble(RESULTS)))
-    comparisons = [] if run.is_evaluation else _comparisons(scores)  # an evaluation has paired differences
-    gains = [_gain(before, after, run.results) for before, after in comparisons]
-    parts = [tag("div", *map(_card, gains), class_="cards")] if gains else []
-    if plot := headline_chart(run, colours):
-        parts += [plot.html()]
-    if gains:
-        parts += [_comparison_table(gains, title)]
-    return section("headline", title, *parts, note(_explanation(name, run.results, gains)))
+def headline_part(run: RunFolder) -> Part:
+    """Effect of training: the change of the main score with its interval as cards, and all main scores as a plot."""
+    name = headline_of(metric_of(run.results))
+    if not scores_of(run.results):
+        return Part("headline", name.capitalize(), missing=run.trouble(RESULTS))
+    cards = [] if run.is_evaluation else list(_cards(run.results, name))  # an evaluation has paired differences
+    chart = headline_chart(run.results)
+    text = f"{_MEANING[name].format(success_means(run.results))} Intervals are 95%, in percent."
+    notes = [f"{text} {_PAIRED}" if cards else text]
+    return Part("headline", name.capitalize(), charts=[chart] if chart else [], notes=notes, cards=cards)
 
 
-def headline_chart(run: RunFolder, colours: Mapping[str, str]) -> DotPlot | None:
+def _cards(results: Results, name: str) -> Iterator[Card]:
+    """The changes from and to the baseline: "initial", or the first agent if there is none."""
+    agents = scores_of(results)
+    baseline = BASELINE if BASELINE in agents else next(iter(agents))
+    for pair in results.get("differences", ()):
+        if baseline in (pair["from"], pair["to"]):
+            change = pair[name]
+            low, high = change["ci95"]
+            verdict = "better" if low > 0 else "worse" if high < 0 else "unsure"
+            title = f"{pair['from']} {ARROW} {pair['to']} on {pair['split']}"
+            yield Card(title, points(change["difference"]), points_interval((low, high)), verdict)
+
+
+def headline_chart(results: Results) -> Chart | None:
     """The main score of every agent on every split; None if the run has none yet."""
-    scores = read_scores(run.results)
-    title = headline_of(metric_of(run.results)).capitalize()
-    return _plot(scores, colours, title) if any(score.headline is not None for score in scores) else None
+    name = headline_of(metric_of(results))
+    groups: dict[str, list[Row]] = {}
+    for i, (agent, scores) in enumerate(scores_of(results).items()):
+        for split, score in scores.items():
+            if (value := score[name]) is not None:
+                row = Row(agent, value, percent(value), score["ci95"][name], (), colour(i))
+                groups.setdefault(split, []).append(row)
+    return dot_plot(name.capitalize(), groups, PERCENT, "Dot: mean over tasks. Line: 95% interval.") if groups else None
 
 
-def scores_section(run: RunFolder) -> Html:
+def scores_part(run: RunFolder) -> Part:
     """Table of all agents on all splits."""
-    scores = read_scores(run.results)
+    metric = metric_of(run.results)
+    scores = [(agent, split, score) for agent, splits in scores_of(run.results).items() for split, score in splits.items()]
     if not scores:
-        return section("scores", "Scores", missing(run.trouble(RESULTS)))
+        return Part("scores", "Scores", missing=run.trouble(RESULTS))
+    counts = shortened([score for _, _, score in scores])
     head = ("Agent", "Split", "n", "Void", "Success", "95%", metric_title(run.results), "95%", "Turns", "Answered")
     rows = [
         (
-            score.agent,
-            score.split,
-            plain(score.n),
-            plain(score.void),
-            percent(score.success),
-            percent_interval(score.success_bounds),
-            measure(metric_of(run.results), score.metric),
-            measure_interval(metric_of(run.results), score.metric_bounds),
-            NOTHING if score.turns is None else f"{score.turns:.2f}",
-            percent(score.answered),
+            agent,
+            split,
+            plain(score["n"]),
+            plain(score.get("void")),
+            percent(score["success"]),
+            percent_interval(score["ci95"].get("success")),
+            measure(metric, score[metric]),
+            measure_interval(metric, score["ci95"].get(metric)),
+            NOTHING if (turns := score.get("turns")) is None else f"{turns:.2f}",
+            percent(score.get("answered")),
+            *(plain(score.get(name, 0)) for name in counts),
         )
-        for score in scores
+        for agent, split, score in scores
     ]
     text = "n: scored episodes. Void: episodes in which the environment failed, excluded from the scores. Turns: agent turns per dialogue."
-    return section("scores", "Scores", table(head, rows), note(f"{text} Intervals in percent."))
+    tables = [Table((*head, *counts.values()), rows)]
+    return Part("scores", "Scores", tables, notes=[f"{text} Intervals in percent.", *([SHORTENED_NOTE] if counts else [])])
 
 
-def _comparisons(scores: Sequence[Score]) -> list[tuple[Score, Score]]:
-    """Pairs of the baseline and every other agent, by split, the earlier one first; the baseline is "initial", or the first agent if there is none."""
-    agents = list(dict.fromkeys(score.agent for score in scores))
-    baseline = BASELINE if BASELINE in agents else agents[0]
-    of_baseline = {score.split: score for score in scores if score.agent == baseline}
-    pairs = [(of_baseline[score.split], score) for score in scores if score.agent != baseline and score.split in of_baseline]
-    return [(a, b) if agents.index(a.agent) < agents.index(b.agent) else (b, a) for a, b in pairs]
+def shortened(scores: Sequence[Results]) -> dict[str, str]:
+    """Titles of the `SHORTENED` counts that some scores have."""
+    return {name: title for name, title in SHORTENED.items() if any(name in score for score in scores)}
 
 
-@dataclass(frozen=True)
-class _Gain:
-    """Two agents on a split, and their difference: paired by task if the file has that, else computed from the two intervals."""
-
-    before: Score
-    after: Score
-    difference: float | None
-    bounds: Interval | None
-    is_paired: bool
-
-
-def _gain(before: Score, after: Score, results: Mapping[str, Any]) -> _Gain:
-    if before.headline is None or after.headline is None:
-        return _Gain(before, after, None, None, False)
-    paired = _paired(before, after, results)
-    if (difference := number(paired.get("difference"))) is not None:
-        return _Gain(before, after, difference, interval(paired.get("ci95")), True)
-    bounds = difference_interval(before.headline, before.headline_bounds, after.headline, after.headline_bounds)
-    return _Gain(before, after, after.headline - before.headline, bounds, False)
-
-
-def _paired(before: Score, after: Score, results: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The paired difference of the main score in the file, from one agent to the other on their split; {} if it has none."""
-    found = results.get("differences")
-    wanted = (after.split, before.agent, after.agent)
-    for pair in found if isinstance(found, list) else ():
-        if isinstance(pair, dict) and tuple(map(pair.get, ("split", "from", "to"))) == wanted:
-            score = pair.get(headline_of(metric_of(results)))
-            return score if isinstance(score, dict) else {}
-    return {}
-
-
-def _point_interval(bounds: Interval | None) -> str:
-    return NOTHING if bounds is None else f"[{points(bounds[0])}, {points(bounds[1])}]"
-
-
-def _card(gain: _Gain) -> Html:
-    before, after, bounds = gain.before, gain.after, gain.bounds
-    if bounds is None or bounds[0] <= 0 <= bounds[1]:
-        verdict = "unsure"
-    else:
-        verdict = "better" if bounds[0] > 0 else "worse"
-    return tag(
-        "div",
-        tag("h3", f"{before.agent} {ARROW} {after.agent} on {after.split}"),
-        tag("p", f"{percent(before.headline)} {ARROW} {percent(after.headline)}", class_="big"),
-        tag("p", tag("strong", f"{points(gain.difference)} points", class_=verdict), f" {_point_interval(bounds)}"),
-        class_="card",
+def differences_part(run: RunFolder) -> Part | None:
+    """Paired differences of all pairs of policies; None for a single policy."""
+    pairs = run.results.get("differences")
+    if not pairs:
+        return None
+    metric = metric_of(run.results)
+    titles = ("Success", metric_title(run.results))
+    scores = [cell for title in titles for cell in (f"{title}, difference", "95%", "p", "p, Holm")]
+    rows = [
+        (
+            *(pair[name] for name in ("split", "to", "from")),
+            *(plain(pair[name]) for name in ("n", "tasks")),
+            *(cell for name in ("success", metric) for cell in _difference(name, pair[name])),
+        )
+        for pair in pairs
+    ]
+    text = (
+        "The policy's score minus that of the one in the column Minus, on the same tasks, seeds and episodes, in points where scores are "
+        "percentages. Intervals: 95%, bootstrap over tasks. p: random sign flips of tasks; p, Holm: corrected for all pairs of a split."
+    )
+    return Part(
+        "differences",
+        "Paired differences",
+        [Table(("Split", "Policy", "Minus", "Episodes", "Tasks", *scores), rows)],
+        notes=[text],
     )
 
 
-def _comparison_table(gains: Sequence[_Gain], title: str) -> Html:
-    head = ("Split", "From", title, "95%", "To", title, "95%", "Difference, points", "95%")
-    rows = []
-    for gain in gains:
-        cells = [(s.agent, percent(s.headline), percent_interval(s.headline_bounds)) for s in (gain.before, gain.after)]
-        rows.append((gain.after.split, *cells[0], *cells[1], points(gain.difference), _point_interval(gain.bounds)))
-    return table(head, rows)
+def _difference(name: str, values: Results) -> list[str]:
+    difference, (low, high) = values["difference"], values["ci95"]
+    is_share = name in SHARES
+    cells = [points(difference) if is_share else plain(difference)]
+    cells.append(points_interval((low, high)) if is_share else f"[{plain(low)}, {plain(high)}]")
+    return [*cells, plain(values["p"]), plain(values["p_holm"])]
 
 
-def _explanation(headline: str, results: Mapping[str, Any], gains: Sequence[_Gain]) -> str:
-    text = f"{_MEANING[headline].format(success_means(results))} Intervals are 95%, in percent."
-    if gains and all(gain.is_paired for gain in gains):
-        text += " Differences are paired by task, with a bootstrap over tasks; they hold for these two policies. An interval that contains 0 shows no significant difference."
-    elif gains:
-        text += (
-            " The interval of a difference is computed from the two intervals, assumed to be independent (square-and-add, Newcombe "
-            "1998): on the same tasks it is usually slightly too wide. An interval that contains 0 shows no significant difference."
-        )
-    return text
-
-
-def _plot(scores: Sequence[Score], colours: Mapping[str, str], title: str) -> DotPlot:
-    """A row for each agent and split, on a common axis from 0%."""
-    groups = [
-        Group(
-            split,
-            [
-                Row(s.agent, s.headline, percent(s.headline), s.headline_bounds, (), colours.get(s.agent, "colour-0").replace("colour", "series"))
-                for s in scores
-                if s.split == split and s.headline is not None
-            ],
-        )
-        for split in dict.fromkeys(score.split for score in scores if score.headline is not None)
-    ]  # fmt: skip
-    return DotPlot(title, groups, axis_percent, "Dot: mean over tasks. Line: 95% interval.")
+def use_part(run: RunFolder) -> Part | None:
+    """What each policy is, and tokens and cost of every policy and split; None for a run."""
+    if not run.is_evaluation:
+        return None
+    names = ("prompt_tokens", "generated_tokens", "human_prompt_tokens", "human_generated_tokens")
+    rows = [
+        (agent, split, *(plain(score.get("tokens", {}).get(name)) for name in names), plain(score.get("cost", {}).get("total")))
+        for agent, splits in scores_of(run.results).items()
+        for split, score in splits.items()
+    ]
+    head = ("Policy", "Split", "Tokens read", "Tokens generated", "Read by the human", "Generated by the human", "Cost")
+    text = "All episodes, void ones included. A server that does not report its tokens has none here. Cost: by the prices that were given."
+    settings = [
+        (agent, ", ".join(f"{name} {value}" for name, value in given.items()))
+        for agent, given in run.results["policies"].items()
+    ]
+    return Part("use", "Policies, tokens and cost", [Table(("Policy", "Settings"), settings), Table(head, rows)], notes=[text])

@@ -286,7 +286,8 @@ class Viewer {
     this.count.textContent = `${found.length} of ${this.dialogues.length} dialogues match`;
     this.list.replaceChildren(...found.map((dialogue) => this.row(dialogue)));
     if (found.length === 0) this.list.append(element("p", "message note", "No dialogue matches."));
-    if (found.length > 0) this.show(found.includes(this.selected) ? this.selected : found[0]);
+    const telling = this.dialogues[data.first];
+    if (found.length > 0) this.show([this.selected, telling, found[0]].find((dialogue) => found.includes(dialogue)));
     else this.case.replaceChildren();
   }
 

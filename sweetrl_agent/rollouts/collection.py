@@ -14,15 +14,16 @@ from typing import Any
 
 from colbench_gym.agents.agent import CUT_TURNS, SILENT_TURNS
 from colbench_gym.errors import ColBenchError, TaskError
-from sweetrl_agent.core.dialogues import VOID
+from colbench_gym.evaluation.rows import RowFile
+from colbench_gym.files import Row, iter_rows, write_json, write_rows
+from sweetrl_agent.core.dialogues import AGENT, VOID
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.data.files import Row, iter_rows, write_json, write_rows
 from sweetrl_agent.data.pairs import outcome_pairs
 from sweetrl_agent.models.loading import load_policy
 from sweetrl_agent.rollouts import play
-from sweetrl_agent.rollouts.episode_files import EpisodeFile
 from sweetrl_agent.rollouts.play import episodes_of
+from sweetrl_agent.rollouts.player import RolloutPlayer, play_rows
 
 _log = logging.getLogger(__name__)
 
@@ -36,17 +37,17 @@ def collect(run: Run) -> None:
     episodes = episodes_of([task.id for task in run.tasks], run.config.collect.trajectories_per_task)
     batch = run.config.model.generation_batch
     load = partial(load_policy, run.initial_model, run.initial_model, run.config.model)
-    player = partial(play.player, load, partial(run.environment, run.tasks, batch), run.seed, "collect")
+    worker = partial(play.player, load, partial(run.environment, run.tasks, batch), run.seed, "collect")
     by_id = {task.id: task for task in run.tasks}
-    with run.beside_browsers():
-        file = EpisodeFile(run.path("trajectories.jsonl"), partial(_row, run, by_id))
-        file.play(episodes, batch, player, run.config.run, "collect")
+    with run.reserve_browser_cores():
+        file = RowFile(run.path("trajectories.jsonl"))
+        play_rows(file, episodes, RolloutPlayer(worker, batch, partial(_row, run, by_id), run.config.run), "collect")
     _report(run, file)
     if lost := lost_turns(run):
         _log.warning("collect:%s", lost)
 
 
-def _report(run: Run, file: EpisodeFile) -> None:
+def _report(run: Run, file: RowFile) -> None:
     """Tell the callbacks the means over the collected episodes that are not void."""
     every = [row["metrics"] for row in file.rows()]
     valid = [metrics for metrics in every if metrics["outcome"] != VOID]
@@ -54,7 +55,7 @@ def _report(run: Run, file: EpisodeFile) -> None:
         name for name in dict.fromkeys(("success", run.record.metric, "turns", "answered")) if all(name in m for m in valid)
     ]
     means = {name: sum(float(metrics[name]) for metrics in valid) / len(valid) for name in names if valid}
-    run.callbacks.log("collect", len(valid), {**means, "episodes": len(every), "void": len(every) - len(valid)})
+    run.callbacks.tell("on_log", "collect", len(valid), {**means, "episodes": len(every), "void": len(every) - len(valid)})
 
 
 def _row(run: Run, tasks: Mapping[str, Any], episode: Episode) -> Row:
@@ -68,7 +69,7 @@ def pair_outcomes(run: Run) -> None:
     seen = _Seen(metric)
     write_rows(path, (
         row
-        for _, group in groupby(iter_trajectories(run), key=lambda t: t.task_id)
+        for _, group in groupby(_of_one_agent(run), key=lambda t: t.task_id)
         for row in seen.pairs(outcome_pairs(seen.trajectories(list(group)), config.min_best, config.min_difference, metric))
     ))  # fmt: skip
     if not seen.counts["outcome_pairs"]:
@@ -85,7 +86,16 @@ def pair_outcomes(run: Run) -> None:
             f"{lost_turns(run)}"
         )
     write_json(run.path("pairs_summary.json"), seen.summary())
-    run.callbacks.log("pairs", seen.counts["outcome_pairs"], seen.summary())
+    run.callbacks.tell("on_log", "pairs", seen.counts["outcome_pairs"], seen.summary())
+
+
+def _of_one_agent(run: Run) -> Iterator[Episode]:
+    for episode in iter_trajectories(run):
+        if episode.agents not in ((), (AGENT,)):
+            raise TaskError(
+                f"Pairs compare dialogues of one agent, and {run.config.task.env} has {', '.join(episode.agents)}: take an on-policy algorithm."
+            )
+        yield episode
 
 
 def lost_turns(run: Run) -> str:

@@ -6,15 +6,15 @@ batches therefore depends neither on the speed of replies nor on the number of w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from types import MappingProxyType
 from typing import Any
 
 from sweetrl_agent.core.dialogues import DialogueEnvs
 from sweetrl_agent.core.episode import Episode, EpisodeKey
-from sweetrl_agent.core.policy import ContinuousPolicy, InformedPolicy, InRounds, Policy
-from sweetrl_agent.rollouts.scheduler import Alone, Best, BestOf, Informed, Shard
+from sweetrl_agent.core.policy import Policies
+from sweetrl_agent.rollouts.scheduler import Shard
+from sweetrl_agent.rollouts.speakers import BestOf, speaker_of
 
 #: Episodes per shard (played and saved together), as a multiple of the concurrent dialogues. Larger shards leave slots idle less often, which
 #: happens at a shard's end, and lose more work when the process is killed.
@@ -41,24 +41,24 @@ def shards(episodes: Sequence[EpisodeKey], num_envs: int) -> list[Sequence[Episo
 
 @contextmanager
 def player(
-    load: Callable[[], Policy], environment: Callable[[], DialogueEnvs], seed: int, stage: str, **settings: Any
+    load: Callable[[], Policies], environment: Callable[[], DialogueEnvs], seed: int, stage: str, **settings: Any
 ) -> Iterator[Callable[[Sequence[EpisodeKey]], list[Episode]]]:
     """A worker factory that plays shards, for `workers.ordered_map`.
 
     Args:
-        load: Loads the policy.
+        load: Loads the policies.
         environment: Makes the environments, which are closed at the end.
         seed: As in `play`.
         stage: As in `play`.
         **settings: Further arguments of `play`.
     """
-    policy = load()
+    policies = load()
     with closing(environment()) as env:
-        yield lambda episodes: next(play(policy, env, episodes, seed, stage, **settings))
+        yield lambda episodes: next(play(policies, env, episodes, seed, stage, **settings))
 
 
 def play(
-    policy: Policy,
+    policies: Policies,
     env: DialogueEnvs,
     episodes: Sequence[EpisodeKey],
     seed: int,
@@ -66,31 +66,30 @@ def play(
     best_of: BestOf | None = None,
     reply_steps: int = REPLY_STEPS,
     on_end: Callable[[], object] | None = None,
-    known: Mapping[EpisodeKey, Episode] = MappingProxyType({}),
+    keeps_states: bool = False,
+    keeps_keys: bool = False,
 ) -> Iterator[list[Episode]]:
     """Play all episodes, as many concurrently as `env` has sub-environments; yields shards of `shard_size` finished episodes.
 
     An episode depends on (seed, stage, task, index) and on the policy, not on other episodes.
 
     Args:
-        policy: The policy. A continuous policy generates while other dialogues wait; any other generates in rounds.
+        policies: The policy, or the policy of each agent by its name. A continuous policy generates while other dialogues wait; any other generates
+            in rounds.
         env: Environments on tasks that include those of the episodes.
-        episodes: Keys of the episodes.
+        episodes: Keys of the episodes, or of continuations of episodes (`BranchKey`).
         seed: Seed of the run.
         stage: Name that separates the random numbers of, for example, collection and evaluation.
         best_of: Chooses every turn among several candidates; None for the policy's first sample.
         reply_steps: Steps of a continuous policy after which a reply is processed: about the latency of a reply, in tokens.
         on_end: Called when an episode ends, for progress.
-        known: Episodes that have been played already; they are returned as they are.
+        keeps_states: Whether episodes keep a snapshot of the environment before each turn.
+        keeps_keys: Whether episodes keep the key of the environment's state before each turn.
 
     Raises:
-        WorldDownError: If `MOST_FAILED` consecutive episodes, of `FAILED_TASKS` tasks, are void because the simulator or the sandbox failed.
+        ServiceDownError: If `MOST_FAILED` consecutive episodes, of `FAILED_TASKS` tasks, are void because the simulator or the sandbox failed.
     """
-    is_continuous = isinstance(policy, ContinuousPolicy)
-    continuous = policy if isinstance(policy, ContinuousPolicy) else InRounds(policy)
-    speaker: Alone | Best | Informed = Alone(continuous) if best_of is None else Best(continuous, best_of)
-    if isinstance(policy, InformedPolicy):
-        speaker = Informed(policy)
-    for own in shards(episodes, env.num_envs):
-        shard = Shard(speaker, env, own, seed, stage, reply_steps if is_continuous else 1, on_end, known)
-        yield shard.play()
+    speaker, is_continuous = speaker_of(policies, best_of)
+    for keys in shards(episodes, env.num_envs):
+        steps = reply_steps if is_continuous else 1
+        yield Shard(speaker, env, keys, seed, stage, steps, on_end, keeps_states, keeps_keys).play()

@@ -1,8 +1,8 @@
 """The trial episodes of a run: what its agent may say is said to two copies of its environment (`colbench_gym.evaluation.trial`).
 
 What an agent may say is not known in advance, and nonsense ends many games in their first turn. So one episode is played with the best that
-there is: the record's own agent, the environment's menu of actions, demonstrations, or else pieces of what the environment itself has said,
-which often names its commands. Another episode is of random texts, which an agent also says.
+there is: the record's own agent, its demonstrations, or else pieces of what the environment itself has said, which often names its commands.
+Another episode is of random texts, which an agent also says.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import re
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
-from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -21,10 +19,9 @@ import numpy as np
 
 from colbench_gym.evaluation.trial import Act, Messages, Trial, play_trial
 from colbench_gym.generators import preserve_rng_state
-from colbench_gym.user_file import parse_row, row_texts
+from colbench_gym.seeds import derive_seed
 from sandboxes.named import where
-from sweetrl_agent.core.environment import EnvironmentRecord, Settings
-from sweetrl_agent.core.seeds import derive_seed
+from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.settings import is_file
 from sweetrl_agent.data.distributed import is_first
 
@@ -37,7 +34,7 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d{1,9}(?![\w.]*\d)")
 _PLAYED: dict[tuple[Any, ...], Trial] = {}
 
 
-def trial_of(config: Settings, record: EnvironmentRecord) -> Trial:
+def trial_of(config: Any, record: EnvironmentRecord) -> Trial:
     """The trial of a run's environment. It is played once in a process, before anything else.
 
     Args:
@@ -81,7 +78,7 @@ def print_trial(config: Any) -> None:
         print(f"trial      {sentence or f'two copies of the environment agree in all of {trial.num_steps} steps'}")
 
 
-def _trial(config: Settings, record: EnvironmentRecord) -> Trial:
+def _trial(config: Any, record: EnvironmentRecord) -> Trial:
     if (known := record.known_trial(config)) is not None:
         return known
     tasks = record.load_tasks(config.task.tasks, config.task)[:_EPISODES]
@@ -93,31 +90,25 @@ def _trial(config: Settings, record: EnvironmentRecord) -> Trial:
             raise ValueError(f"`env` {config.task.env!r} fails in a trial episode ({where(error)}).") from error
 
 
-def _acts(record: EnvironmentRecord, config: Settings, tasks: Sequence[Any], copy: Any) -> list[Act]:
+def _acts(record: EnvironmentRecord, config: Any, tasks: Sequence[Any], copy: Any) -> list[Act]:
     """Who speaks in each trial episode: mostly somebody who may know what to say, once one who does not."""
     if agent := record.trial_agent(config):
         return [agent]
-    env = getattr(copy, "env", None)
-    actions, told = getattr(getattr(env, "unwrapped", env), "discrete_actions", None), _demonstrated(record, config, tasks)
-    able = _from_menu(actions) if actions is not None else _from_demonstrations(told) if told else _from_pieces
-    space = getattr(env, "action_space", None)
+    texts = list[list[str]]()
+    if record.has_demonstrations(config.task) and not is_file(config.task.demonstrations):
+        dialogues = record.demonstrations(tasks, _DEMONSTRATIONS, 0)
+        texts = [[message["content"] for message in dialogue if message["role"] == "assistant"] for dialogue in dialogues]
+    able = _from_demonstrations(texts) if any(texts) else _from_pieces
+    space = getattr(getattr(copy, "env", None), "action_space", None)
     if space is None:
         return [able] * _EPISODES
     space.seed(0)
     return [able, lambda messages, turn: str(space.sample()), *[able] * (_EPISODES - 2)]
 
 
-def _from_menu(actions: Any) -> Act:
-    def act(messages: Messages, turn: int) -> str:
-        allowed = np.flatnonzero(actions.allowed(messages))
-        return str(actions.say(int(_random(messages, turn).choice(allowed)), messages))
-
-    return act
-
-
-def _from_demonstrations(dialogues: Sequence[Messages]) -> Act:
-    """What is said at this turn, or at the end, of one of the dialogues."""
-    texts = [[said["content"] for said in dialogue if said["role"] == "assistant"] for dialogue in dialogues]
+def _from_demonstrations(dialogues: Sequence[Sequence[str]]) -> Act:
+    """The agent's text at this turn, or at the end, of one of the dialogues."""
+    texts = [dialogue for dialogue in dialogues if dialogue]
 
     def act(messages: Messages, turn: int) -> str:
         chosen = texts[int(_random(messages, turn).integers(len(texts)))]
@@ -140,18 +131,4 @@ def _from_pieces(messages: Messages, turn: int) -> str:
 
 
 def _random(messages: Messages, turn: int) -> np.random.Generator:
-    return np.random.default_rng(derive_seed("trial", turn, *(said["content"] for said in messages[:1])))
-
-
-def _demonstrated(record: EnvironmentRecord, config: Settings, tasks: Sequence[Any]) -> list[Messages]:
-    """A few demonstrations; [] if there are none. What is wrong with them is said where they are used."""
-    file = config.task.demonstrations
-    try:
-        if is_file(file):
-            rows = [parse_row(text)[0] or {} for _, text in islice(row_texts(Path(file)), _DEMONSTRATIONS)]
-            found = [row.get("messages") or row.get("dialogue_history") or [] for row in rows]
-        else:
-            found = record.demonstrations(tasks, _DEMONSTRATIONS, 0) if record.has_demonstrations(config.task) else []
-        return [talk for talk in found if any(said["role"] == "assistant" for said in talk)]
-    except Exception:
-        return []
+    return np.random.default_rng(derive_seed("trial", turn, *(message["content"] for message in messages[:1])))

@@ -9,11 +9,12 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from colbench_gym.files import Row
 from sandboxes.named import load_named
 from sweetrl_agent.core.callback import Callback, Callbacks
+from sweetrl_agent.core.run import Run
 from sweetrl_agent.data.distributed import is_first
-from sweetrl_agent.data.files import Row, timeless
-from sweetrl_agent.data.run import Run
+from sweetrl_agent.data.files import timeless
 from sweetrl_agent.trainers.trackers import make_trackers
 
 #: Logged values that depend on the machine and not on the seed.
@@ -30,18 +31,18 @@ class CallbackBridge(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Repeat what was logged before the checkpoint that training resumes from."""
         for row in logged_rows(state, self.stage):
-            self.callbacks.log(self.stage, row["step"], timeless(row))
+            self.callbacks.tell("on_log", self.stage, row["step"], timeless(row))
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """See `Callback.on_step`."""
-        if not self.callbacks.step(self.stage, state.global_step, state.max_steps):
+        if not self.callbacks.tell("on_step", self.stage, state.global_step, state.max_steps):
             control.should_training_stop = True
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **kwargs: Any) -> None:
         """See `Callback.on_log`; called after the trainer has added the values to its history."""
         if logs and "loss" in logs:
             row = logged_rows(state, self.stage)[-1]
-            if not self.callbacks.log(self.stage, row["step"], timeless(row)):
+            if not self.callbacks.tell("on_log", self.stage, row["step"], timeless(row)):
                 control.should_training_stop = True
 
 
@@ -59,7 +60,7 @@ def _is_timing(name: str) -> bool:
 
 
 @contextmanager
-def watched(run: Run, given: Sequence[Any] = (), root: Path | None = None) -> Iterator[None]:
+def callback_context(run: Run, given: Sequence[Any] = (), root: Path | None = None) -> Iterator[None]:
     """Open the trackers and the callbacks of a run for as long as the block runs.
 
     Args:
@@ -70,20 +71,22 @@ def watched(run: Run, given: Sequence[Any] = (), root: Path | None = None) -> It
     Raises:
         ValueError: If a name or object is not a callback.
     """
-    found = find_callbacks([*run.config.run.callbacks, *given])
-    made = [one() if isinstance(one, type) else one for one in found]
-    own = [one for one in made if isinstance(one, Callback)]
+    kinds = find_callbacks([*run.config.run.callbacks, *given])
+    made = [callback() if isinstance(callback, type) else callback for callback in kinds]
+    callbacks = [callback for callback in made if isinstance(callback, Callback)]
     trackers = make_trackers(run.config.run.report_to, root or run.folder) if is_first() else []
-    run.callbacks = Callbacks(run, [*trackers, *own], [one for one in made if isinstance(one, TrainerCallback)])
+    run.callbacks = Callbacks(
+        run, [*trackers, *callbacks], [callback for callback in made if isinstance(callback, TrainerCallback)]
+    )
     error: BaseException | None = None
     try:
-        run.callbacks.run_begin()
+        run.callbacks.tell("on_run_begin")
         yield
     except BaseException as raised:
         error = raised
         raise
     finally:
-        run.callbacks.run_end(error)
+        run.callbacks.tell("on_run_end", error)
         run.callbacks = Callbacks(run)
 
 
@@ -93,11 +96,11 @@ def find_callbacks(given: Sequence[Any]) -> list[Any]:
     Raises:
         ValueError: Names what is not a callback.
     """
-    found = [load_named("callbacks", one) if isinstance(one, str) else one for one in given]
-    for one in found:
-        kind = one if isinstance(one, type) else type(one)
+    callbacks = [load_named("callbacks", callback) if isinstance(callback, str) else callback for callback in given]
+    for callback in callbacks:
+        kind = callback if isinstance(callback, type) else type(callback)
         if not issubclass(kind, Callback | TrainerCallback):
             raise ValueError(
-                f"`callbacks` must be classes or objects of `sweetrl_agent.Callback` or `transformers.TrainerCallback`, got {one!r}."
+                f"`callbacks` must be classes or objects of `sweetrl_agent.Callback` or `transformers.TrainerCallback`, got {callback!r}."
             )
-    return found
+    return callbacks

@@ -1,7 +1,7 @@
 """Stage 1 of SWEET-RL on TRL: trains a critic on pairs of trajectories. Its turn-wise advantage is a mean log-ratio.
 
 `DPOTrainer` provides the handling of model and reference, LoRA, accelerate, logging and checkpoints. This file adds the scoring of
-single agent turns, the hidden information that only the critic sees, and the loss of equations 2 and 3. The overrides touch private
+single agent turns, the hidden information that only the critic sees, and the Bradley-Terry loss of equations 2 and 3. The overrides touch private
 parts of TRL 1.16 (`_prepare_dataset`, `_compute_loss`, the fused head).
 
 Source: arXiv:2503.15478, section 4.2.
@@ -28,11 +28,10 @@ from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.dpo_trainer import DataCollatorForPreference
 from trl.trainer.utils import use_adapter
 
+from colbench_gym.files import Row
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.critics.credit import FORMS, SUM
-from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.data.files import Row
-from sweetrl_agent.data.hinted import encode_hinted
+from sweetrl_agent.data.chat import Chat, encode_hinted
 from sweetrl_agent.data.pairs import hidden_by_turn, with_hidden_by_turn
 from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
 from sweetrl_agent.trainers.trl.on_disk import on_disk
@@ -126,8 +125,8 @@ class DataCollatorForTurnPreference(DataCollatorForPreference):
         pairs, examples = examples, [part for example in examples for part in _parts(example)]
         batch: dict[str, Any] = super().torch_call(examples)
         if len(examples) > len(pairs):
-            own = torch.tensor([i for i, pair in enumerate(pairs) for _ in _parts(pair)])
-            batch["parts"] = torch.cat([own, own + len(pairs)])
+            dialogue = torch.tensor([i for i, pair in enumerate(pairs) for _ in _parts(pair)])
+            batch["parts"] = torch.cat([dialogue, dialogue + len(pairs)])
         turn_ids = pad_sequence(_both_sides(examples, "turn_ids"), batch_first=True)
         batch["turn_ids"] = F.pad(turn_ids, (0, batch["input_ids"].shape[1] - turn_ids.shape[1]))
         batch["completion_mask"] = (batch["turn_ids"] > 0).long()  # user turns are context and are not scored
@@ -167,7 +166,6 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
 
     def __init__(self, *, args: SweetCriticConfig, processing_class: Any, **kwargs: Any) -> None:
         """As `DPOTrainer`; the collator is ours."""
-        self.num_skipped = 0
         collator = DataCollatorForTurnPreference(
             pad_token_id=_pad_id(processing_class), pad_to_multiple_of=args.pad_to_multiple_of
         )
@@ -209,8 +207,8 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
 
     def _set_signature_columns_if_needed(self) -> None:
         super()._set_signature_columns_if_needed()
-        own = [f"{side}_{column}" for side in SIDES for column in ("turn_ids", "lengths", "reference")]
-        self._signature_columns = list(dict.fromkeys([*self._signature_columns, *own]))
+        columns = [f"{side}_{column}" for side in SIDES for column in ("turn_ids", "lengths", "reference")]
+        self._signature_columns = list(dict.fromkeys([*self._signature_columns, *columns]))
 
     def _log_probs(self, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
         """Log-probability of each action token, shape (2B, L - 1); position i scores token i + 1, others are 0."""
@@ -247,7 +245,9 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
     def _reference_rows(self, model: Any, inputs: dict[str, Tensor]) -> list[Row]:
         log_probs = self._reference_log_probs(model, inputs)
         is_action = inputs["turn_ids"][:, 1:] > 0
-        rows = [row[own].cpu().numpy() for row, own in zip(log_probs, is_action, strict=True)]  # float32 in the file, too
+        rows = [
+            row[is_action_of_row].cpu().numpy() for row, is_action_of_row in zip(log_probs, is_action, strict=True)
+        ]  # float32 in the file, too
         if "parts" in inputs:
             whole: list[list[Any]] = [[] for _ in range(int(inputs["parts"].max()) + 1)]
             for i, row in zip(inputs["parts"].tolist(), rows, strict=True):

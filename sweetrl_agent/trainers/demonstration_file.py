@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.files import Row
 from colbench_gym.outside_text import printable
 from colbench_gym.reasoning import Reasoning
 from colbench_gym.user_file import parse_row, row_texts
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.data.files import Row
 
 _log = logging.getLogger(__name__)
 

@@ -1,238 +1,133 @@
 """Hours, memory and cost of a run's stages on named GPUs, by formula: `--dry_run --gpu "8 x H100-80GB"`.
 
 A forward pass takes 2 operations per parameter and token, forward and backward 6 (4 with LoRA: frozen weights have no gradient), without attention: about a
-tenth is missing for dialogues of some thousand tokens. Most rates are not measured; `SOURCES` says where each is from. `docs/planning.md` has a plan of
-the paper's size, and how to measure the rates on a GPU.
+tenth is missing for dialogues of some thousand tokens. Most rates are not measured: `docs/planning.md` says where each is from, and has
+a plan of the paper's size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from sweetrl_agent.core.work import Lengths, Part, Passes, Playing, Sampling, Work
-from sweetrl_agent.models.shape import Shape
-from sweetrl_agent.trainers.gpus import OUR_SAMPLED, VLLM_SAMPLED, GivenGPUs
+import torch
 
-GIB = 2**30
-#: Share of its memory that vLLM takes.
-VLLM_SHARE = 0.9
-#: What the default rates are projected from.
-SOURCES = {
-    "peak": "not measured here: data sheet, dense bfloat16",
-    "training_share": "not measured here: projected from torchtitan's 33% for Llama 3.1 8B on 8 H100 with FSDP (its benchmarks/llama3_h100_202412), "
-    "times 3/4 because all activations are recomputed",
-    "reading_share": "measured once on an H100: the reference's pass over 56 pairs of 8B's shape with random weights, one pair of 2,052 tokens at a time, "
-    "8.5 pairs a second",
-    "sampled": f"not measured here: assumed, {VLLM_SAMPLED:g} for 8B on an H100 with vLLM, below the 5,777 of Red Hat's MLPerf Inference 5.1 entry for "
-    f"Llama 3.1 8B (FP8), and {OUR_SAMPLED:g} with our engine; for others by parameters and memory bandwidth",
-    "human_sampled": "not measured here: assumed, for 70B on 8 H100",
-    "graded": "measured here on two CPU cores: 5,000 answers of ten tests each, while runners were killed at random",
-}
+from sweetrl_agent.config.pipeline import stages_of
+from sweetrl_agent.core.work import Lengths, Line, Speeds, Work
+from sweetrl_agent.models.shape import Shape, find_shape
+from sweetrl_agent.trainers.forecast import table
+from sweetrl_agent.trainers.gpus import OUR_SAMPLED, VLLM_SAMPLED, GivenGPUs, parse_gpus
+from sweetrl_agent.trainers.lengths import assumed_lengths
+from sweetrl_agent.trainers.resources import GIB, memory_of
+from sweetrl_agent.trainers.stage_work import planned_run, works_of
 
-
-@dataclass(frozen=True)
-class Rates:
-    """The rates of the machines.
-
-    Attributes:
-        gpus: GPUs of the agent; those of the simulated human are separate.
-        parameters: Parameters of the agent, and of the critic.
-        peak: Peak operations per second of one GPU.
-        train_operations: Operations per parameter and token of forward and backward pass: 6 for all weights, 4 with LoRA.
-        training_share, reading_share: Share of the peak in training, and in prefill and ranking.
-        sampled: Tokens per second that one GPU samples for the agent, with many concurrent dialogues.
-        human_sampled: Tokens per second of all GPUs of the simulated human's server.
-        human_gpus: GPUs of the simulated human's server; 0 without one.
-        graded: Answers per second that one core grades, with ten tests each; 0 for nothing to grade.
-        cores: Number of grading cores.
-    """
-
-    gpus: int
-    parameters: float
-    peak: float
-    train_operations: float
-    sampled: float
-    training_share: float = 0.25
-    reading_share: float = 0.25
-    human_sampled: float = 3_000
-    human_gpus: int = 0
-    graded: float = 0
-    cores: int = 16
+#: Share of a GPU's peak in training, and in prefill and ranking.
+TRAINING_SHARE, READING_SHARE = 0.25, 0.25
+#: Tokens per second of all GPUs of the simulated human's server, and their number; answers per second that all cores grade, with ten tests each.
+HUMAN_SAMPLED, HUMAN_GPUS, GRADED = 3_000, 8, 1_600
+#: Share of its memory that vLLM takes, and GiB for CUDA, buffers and fragments.
+VLLM_SHARE, CUDA_GIB = 0.9, 1.5
+#: Tasks where the settings name no number.
+TASKS = 1000
+HOW_TO_NAME = (
+    "gpu        none here; `--gpu '8 x H100-80GB'` plans hours, memory and cost on GPUs that you name (docs/planning.md)"
+)
 
 
-def rates_of(config: Any, shape: Shape, given: GivenGPUs, has_server: bool, has_sandbox: bool) -> Rates:
-    """The rates of named GPUs.
+def agent_speeds(shape: Shape, given: GivenGPUs, model: Any) -> Speeds:
+    """The speeds of the agent's model on named GPUs.
 
     Args:
-        config: All settings.
         shape: The model's shape.
         given: The GPUs.
-        has_server: Whether the simulated human is a model server, which is assumed to have eight GPUs of the same kind.
-        has_sandbox: Whether answers are run in a sandbox.
+        model: Settings of the model.
     """
-    base = OUR_SAMPLED if config.model.engine == "transformers" else VLLM_SAMPLED
-    return Rates(
-        given.count, shape.parameters, given.gpu.peak, 4 if config.model.lora else 6, given.gpu.sampled(shape.parameters, base),
-        human_gpus=8 if has_server else 0, graded=100 if has_sandbox else 0,
-    )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class StageTime:
-    """Seconds of a stage by resource. The resources work in parallel, so the longest time counts."""
-
-    agent: float = 0.0
-    human: float = 0.0
-    grading: float = 0.0
-
-    @property
-    def seconds(self) -> float:
-        """Time of the slowest resource."""
-        return max(self.agent, self.human, self.grading)
-
-    @property
-    def bottleneck(self) -> str:
-        """The slowest resource; "" for a stage that takes no time."""
-        return max(("agent", "human", "grading"), key=lambda name: float(getattr(self, name))) if self.seconds else ""
-
-
-def stage_time(work: Work, lengths: Lengths, rates: Rates) -> StageTime:
-    """Time of a stage by its work."""
-    training = rates.gpus * rates.peak * rates.training_share / rates.parameters
-    reading = rates.gpus * rates.peak * rates.reading_share / (2 * rates.parameters)
-    agent = human = grading = 0.0
-    for part in work.parts:
-        if isinstance(part, Playing):
-            human += part.episodes * part.turns * lengths.reply / rates.human_sampled if rates.human_gpus else 0.0
-            grading += part.episodes / (rates.graded * rates.cores) if rates.graded else 0.0
-        elif isinstance(part, Sampling):
-            agent += part.count * (part.tokens / (rates.sampled * rates.gpus) + part.unread / reading)
-        else:
-            tokens = part.count * part.rows * part.tokens
-            agent += tokens * rates.train_operations / training if part.kind == "train" else tokens / reading
-    return StageTime(agent, human, grading)
-
-
-def part_memory(
-    shape: Shape, part: Part, lengths: Lengths, model: Any, processes: int = 1, gpu_gib: float = 0.0
-) -> dict[str, float]:
-    """Estimate of a GPU's peak memory in GiB, by what takes it; "sum" with 1.5 GiB for CUDA, buffers and fragments. {} for what needs none.
-
-    Weights are bfloat16. Training of all weights has gradients and two moments in the weights' type: 8 bytes per parameter. With several processes, all
-    weights are trained under FSDP or ZeRO in float32 (accelerate's FSDP 2 casts what is trained): 16 bytes, divided among the processes; before that, every
-    GPU holds the whole model. Adapters are float32. Activations are estimated at 20 bytes per hidden and 8 per intermediate unit, token and layer.
-
-    Args:
-        shape: The model's shape.
-        part: A part of a stage's work.
-        lengths: Sizes of an average dialogue.
-        model: Settings of the agent's model.
-        processes: Processes that train together.
-        gpu_gib: Memory of a GPU, of which vLLM takes its share.
-    """
-    if isinstance(part, Playing):
-        return {}
-    if isinstance(part, Passes) and part.kind == "train":
-        return training_memory(shape, part.rows * part.tokens, model, processes)
-    found = {"weights": 2.0 * shape.parameters}
-    if isinstance(part, Sampling) and model.engine == "vllm":
-        found["cache"] = max(0.0, (VLLM_SHARE * gpu_gib - 1.5) * GIB - found["weights"])
-    elif isinstance(part, Sampling):
-        tokens = part.at_once * (lengths.dialogue + 64)
-        found |= {"cache": 6.0 * tokens * shape.kv_width * shape.layers, "logits": 16.0 * shape.vocab * part.at_once}
-    else:  # the critic's pass and the reference's: two models, but with LoRA the reference is the critic without its adapter
-        found["weights"] *= 1 if model.lora else 2
-        tokens = part.rows * part.tokens
-        found |= {"cache": 6.0 * tokens * shape.kv_width * shape.layers, "logits": 16.0 * shape.vocab * part.rows * part.scored}
-    return summed(found)
-
-
-def training_memory(
-    shape: Shape, tokens: float, model: Any, processes: int = 1, is_sharded: bool | None = None
-) -> dict[str, float]:
-    """`part_memory` of a pass of training over so many tokens; `is_sharded` says whether FSDP or ZeRO is used, by default with several processes."""
-    is_sharded = processes > 1 if is_sharded is None else is_sharded
-    weights = (4.0 if is_sharded and not model.lora else 2.0) * shape.parameters
-    state = 16.0 * shape.adapters(model.lora_r, min(model.lora_layers, shape.layers)) if model.lora else 3.0 * weights
-    whole = weights
-    if is_sharded:
-        weights, state = weights / processes, state / processes
-    layer = 20 * shape.hidden + 8 * shape.intermediate
-    kept = 2.0 * shape.hidden * shape.layers + layer if model.gradient_checkpointing else float(layer * shape.layers)
-    found = {"weights": weights, "gradients and moments": state, "activations": tokens * kept}
-    if is_sharded:
-        found["gathered"] = 4.0 * (shape.head + 2 * sum(a * b for a, b in shape.linear))
-    return summed(found, before=whole + weights if is_sharded and processes > 1 else 0.0)
-
-
-def summed(found: Mapping[str, float], before: float = 0.0) -> dict[str, float]:
-    """Bytes as GiB, with their sum; `before` is what is needed before the weights are divided, in bytes."""
-    return {name: value / GIB for name, value in found.items()} | {"sum": max(sum(found.values()), before) / GIB + 1.5}
+    operations = given.count * given.gpu.peak / shape.parameters
+    read = Line(token=2 / (READING_SHARE * operations))
+    train = Line(token=(4 if model.lora else 6) / (TRAINING_SHARE * operations))
+    sampled = given.gpu.sampled(shape.parameters, OUR_SAMPLED if model.engine == "transformers" else VLLM_SAMPLED)
+    return Speeds(read, train, Line(token=1 / (given.count * sampled)), prompt=read)
 
 
 def stage_memory(shape: Shape, work: Work, lengths: Lengths, model: Any, given: GivenGPUs) -> float:
-    """The largest estimate of a stage's parts in GiB of each GPU; 0 for a stage that needs no GPU."""
-    is_training = any(isinstance(part, Passes) and part.kind == "train" for part in work.parts)
-    parts = [part for part in work.parts if not is_training or not isinstance(part, Passes) or part.kind == "train"]
-    of_parts = (part_memory(shape, part, lengths, model, given.count, given.gpu.memory_gib) for part in parts)
-    return max((found["sum"] for found in of_parts if found), default=0.0)
-
-
-def plan_lines(
-    works: Mapping[str, Work],
-    left: Collection[str],
-    lengths: Lengths,
-    shape: Shape,
-    rates: Rates,
-    given: GivenGPUs,
-    config: Any,
-) -> list[str]:
-    """The plan as a table for the terminal, its sums and its assumptions.
+    """Estimate of the peak memory of each GPU in a stage, in GiB; 0 for a stage that needs none.
 
     Args:
-        works: The work of the stages.
+        shape: The model's shape.
+        work: The stage's work.
+        lengths: Sizes of an average dialogue.
+        model: Settings of the model.
+        given: The GPUs.
+    """
+    most = memory_of(shape, work, lengths, model, processes=given.count)[1]
+    engine = VLLM_SHARE * given.gpu.memory_gib if work.sampled and model.engine != "transformers" else 0.0
+    return max(most / GIB + CUDA_GIB if most else 0.0, engine)
+
+
+def gpu_lines(run: Any, works: Mapping[str, Work], left: Collection[str], lengths: Lengths) -> list[str]:
+    """The plan of a run on the GPUs of the setting `gpu`, a line each; without that setting how to get one, where there is no GPU and the model is not tiny.
+
+    Args:
+        run: The run.
+        works: The work of its stages.
         left: Stages that are left to do.
         lengths: Sizes of an average dialogue.
-        shape: The model's shape.
-        rates: The rates.
-        given: The GPUs.
-        config: All settings.
+
+    Raises:
+        ValueError: As `gpus.parse_gpus`.
     """
+    config = run.config
+    if not config.run.gpu:
+        return [] if config.is_tiny or torch.cuda.is_available() else [HOW_TO_NAME]
+    given, (shape, note) = parse_gpus(config.run.gpu), find_shape(config)
+    if shape is None:
+        return [note]
+    planned = {name: work for name, work in works.items() if name in left and (work.has_amounts or work.not_timed)}
+    return [f"gpu        {given.text}", *_table(run, planned, lengths, shape, given), *([note] if note else [])]
+
+
+def _table(run: Any, works: Mapping[str, Work], lengths: Lengths, shape: Shape, given: GivenGPUs) -> list[str]:
+    """The stages with their hours, bottleneck, memory and cost; the sums; and what is assumed."""
+    model, task, speeds = run.config.model, run.config.task, agent_speeds(shape, given, run.config.model)
+    has_server = '"openai"' in task.simulator or task.simulator == "openai"
     rows = [("stage", "hours", "waits for", "GiB a GPU", f"cost in {given.currency}")]
-    total = human = 0.0
-    for name in [name for name in works if name in left and (works[name].parts or works[name].not_timed)]:
-        if works[name].not_timed:
+    total = of_human = 0.0
+    for name, work in works.items():
+        if work.not_timed:
             rows.append((name, "not timed", "", "", ""))
             continue
-        time, needed = stage_time(works[name], lengths, rates), stage_memory(shape, works[name], lengths, config.model, given)
-        hours = time.seconds / 3600
-        total, human = total + hours, human + (hours if time.human else 0.0)
-        fits = (
-            f"{needed:.0f}"
-            if needed <= given.gpu.memory_gib
-            else f"{needed:.0f}, more than the {given.gpu.memory_gib:g} that it has"
-        )
-        rows.append((name, f"{hours:.2f}", time.bottleneck, fits, f"{hours * given.count * given.price:.2f}"))
+        seconds = {  # the three work in parallel
+            "agent": speeds.seconds(work) or 0.0,
+            "human": work.turns * lengths.reply / HUMAN_SAMPLED if has_server else 0.0,
+            "grading": work.episodes / GRADED if run.record.has_sandbox else 0.0,
+        }
+        slowest = max(seconds, key=seconds.__getitem__)
+        hours, needed = seconds[slowest] / 3600, stage_memory(shape, work, lengths, model, given)
+        total, of_human = total + hours, of_human + (hours if seconds["human"] else 0.0)
+        lacks = "" if needed <= given.gpu.memory_gib else f", more than the {given.gpu.memory_gib:g} that it has"
+        rows.append((name, f"{hours:.2f}", slowest, f"{needed:.0f}{lacks}", f"{hours * given.count * given.price:.2f}"))
     rows.append(("in all", f"{total:.2f}", "", "", f"{total * given.count * given.price:.2f}"))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return [f"gpu        {given.text}", *lines, *_assumptions(rates, given, human, config)]
-
-
-def _assumptions(rates: Rates, given: GivenGPUs, human: float, config: Any) -> list[str]:
-    """What the plan assumes, a line each."""
-    trained = "LoRA" if config.model.lora else "all weights, under FSDP or ZeRO" if given.count > 1 else "all weights"
-    sampling = f"{rates.sampled:,.0f} tokens a second and GPU sampled, with one engine on each GPU (Ray or servers)"
-    shares = f"{rates.training_share:.0%} of the peak in training and {rates.reading_share:.0%} in reading"
-    lines = [
-        f"assumed    {rates.parameters / 1e9:.2g} billion parameters, {trained}; {shares}; {sampling}; see docs/planning.md"
-    ]
-    if rates.human_gpus and human:
-        cost = f"{human * rates.human_gpus * given.price:.2f} {given.currency}"
+    trained = "LoRA" if model.lora else "all weights, under FSDP or ZeRO" if given.count > 1 else "all weights"
+    sampled = f"{1 / speeds.sample.token / given.count:,.0f} tokens a second and GPU sampled, with one engine on each GPU (Ray or servers)"
+    shares = f"{TRAINING_SHARE:.0%} of the peak in training and {READING_SHARE:.0%} in reading"
+    assumed = f"{shape.parameters / 1e9:.2g} billion parameters, {trained}; {shares}; {sampled}; see docs/planning.md"
+    lines = [*table(rows), f"assumed    {assumed}"]
+    if of_human:
+        cost = f"{of_human * HUMAN_GPUS * given.price:.2f} {given.currency} more for {of_human:.2f} h"
         lines.append(
-            f"human      its server is assumed to write {rates.human_sampled:,.0f} tokens a second (70B on {rates.human_gpus} GPUs), which costs {cost} more for "
-            f"{human:.2f} h"
+            f"human      its server is assumed to write {HUMAN_SAMPLED:,} tokens a second (70B on {HUMAN_GPUS} GPUs), which costs {cost}"
         )
     return lines
+
+
+def lines_by_settings(config: Any) -> list[str]:
+    """`gpu_lines` where the tasks cannot be loaded: as many as the settings name, of assumed sizes."""
+    measured = range(config.evaluation.eval_tasks or TASKS)
+    sources = {name: getattr(config.task, f"{name}_tasks") for name in ("test", "unseen", "novel")}
+    held_out = {name: measured for name, source in sources.items() if source or name == "test"}
+    run = planned_run(config, range(config.collect.num_tasks or TASKS), held_out, Path(config.run.output))
+    lengths = assumed_lengths(config)
+    works = works_of(run, stages_of(config.algorithm), [config.algorithm], lengths)
+    note = f"tasks      not loaded; the plan takes {len(run.tasks):,} to train and {len(measured):,} to test, in dialogues of assumed sizes"
+    return [*gpu_lines(run, works, works, lengths), *([note] if config.run.gpu else [])]

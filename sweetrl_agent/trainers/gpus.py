@@ -88,7 +88,7 @@ def parse_gpus(text: str) -> GivenGPUs:
     """
     match = _GIVEN.fullmatch(text.strip())
     known = ", ".join(GPUS)
-    if not match or match[1] == "0" or (match[1] or "1").strip("0") == "":
+    if not match or not int(match[1] or 1):
         raise ValueError(
             f"`gpu` must be GPUs such as '8 x H100-80GB' or '8 x H100-80GB at 2.5 USD', with one of {known}, got {text!r}."
         )

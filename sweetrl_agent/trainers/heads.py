@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import Trainer
 
-from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.data.files import Row
-from sweetrl_agent.data.hinted import encode_hinted
+from colbench_gym.files import Row
+from sweetrl_agent.data.chat import Chat, encode_hinted
 from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.data.pairs import hidden_by_turn
+from sweetrl_agent.trainers.muon import ModuleTrainer
 
 Loss = Literal["regression", "value"]
 
@@ -39,8 +37,8 @@ def head_loss(scores: Tensor, num_turns: Tensor, loss: Loss, beta: float, succes
     return F.binary_cross_entropy_with_logits(scores[is_turn], targets[is_turn])
 
 
-class HeadTrainer(Trainer):  # type: ignore[misc]
-    """`Trainer` on `encoded_rows`: pairs for "regression", single dialogues for "value"."""
+class HeadTrainer(ModuleTrainer):
+    """`ModuleTrainer` of a `critics.heads.ModelWithHead` on `encoded_rows`: pairs for "regression", single dialogues for "value"."""
 
     def __init__(self, *, loss: Loss, beta: float, collate: Any = None, **kwargs: Any) -> None:
         """As `Trainer`, by default with our collator."""
@@ -57,27 +55,6 @@ class HeadTrainer(Trainer):  # type: ignore[misc]
             scores = scores.new_zeros(count, scores.shape[1]).index_add(0, inputs["parts"], scores)
         return head_loss(scores, inputs["turn_ids"].amax(dim=1), self.loss, self.beta, inputs["success"])
 
-    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Save body and head; also used for checkpoints."""
-        folder = Path(output_dir or self.args.output_dir)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.accelerator.unwrap_model(self.model).save(folder)
-
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        """Load the files of `save_model`."""
-        scorer: Any = model or self.model
-        folder = Path(resume_from_checkpoint)
-        scorer.load_head(folder)
-        if (folder / "adapter_config.json").exists():
-            from peft import load_peft_weights, set_peft_model_state_dict
-
-            set_peft_model_state_dict(scorer.model, load_peft_weights(str(folder)))
-        else:
-            saved = type(scorer.model).from_pretrained(
-                folder, dtype=scorer.model.dtype, use_safetensors=True, trust_remote_code=False
-            )
-            scorer.model.load_state_dict(saved.state_dict())
-
 
 def pair_rows(rows: Iterable[Row]) -> Iterator[list[Row]]:
     """Both dialogues ("messages", "hidden", "success") of every row of `pairs.outcome_pairs`, the chosen one first."""
@@ -93,7 +70,7 @@ def encoded_rows(
 ) -> Iterator[Row]:
     """Tokenized dialogues ("messages", "hidden", "success"); dialogues that are compared are in one row.
 
-    Where the hidden information differs between turns, a dialogue has a part for each turn (`data.hinted`): its "side" says which dialogue of the
+    Where the hidden information differs between turns, a dialogue has a part for each turn (`data.chat.encode_hinted`): its "side" says which dialogue of the
     row it is of. A dialogue that is not compared has a row for each. Rows with a part longer than `max_length` tokens are skipped.
     """
     for group in groups:
@@ -104,7 +81,7 @@ def encoded_rows(
                 encoded = {"input_ids": dialogue.token_ids, "turn_ids": dialogue.turn_ids, "success": float(row["success"])}
                 parts.append({**encoded, "side": i})
         if all(len(part["input_ids"]) <= max_length for part in parts):
-            yield from ({"sides": own} for own in ([parts] if len(group) > 1 else [[part] for part in parts]))
+            yield from ({"sides": sides} for sides in ([parts] if len(group) > 1 else [[part] for part in parts]))
 
 
 def _collate(rows: list[Row]) -> dict[str, Tensor]:

@@ -1,8 +1,8 @@
-"""On-policy updates of a model, on the sampled tokens themselves: texts are never tokenized again."""
+"""A policy in training: updates of a language model on the sampled tokens themselves; texts are never tokenized again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,35 +14,37 @@ from transformers import set_seed
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.model import ModelArguments
+from sweetrl_agent.core.batch import ActionTokens, Credit
 from sweetrl_agent.core.episode import Episode
-from sweetrl_agent.core.messages import system_message
-from sweetrl_agent.core.on_policy import ActionTokens, OnPolicyAlgorithm
+from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.core.run import Run
+from sweetrl_agent.core.trainable import Trainable, constant, linear_to_zero
 from sweetrl_agent.critics.heads import ModelWithHead
-from sweetrl_agent.data.chat import Chat, EncodedDialogue
-from sweetrl_agent.data.padding import is_token, right_padded
+from sweetrl_agent.data.chat import Chat, EncodedDialogue, encode_hinted
+from sweetrl_agent.data.padding import right_padded
 from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, policy_on, system_prompt
-from sweetrl_agent.policies.prefix_tree import prefix_tree
-from sweetrl_agent.policies.slots import body, can_use_slots
+from sweetrl_agent.policies.prefix_tree import tokens_read
 from sweetrl_agent.trainers.running import save_model
-from sweetrl_agent.trainers.trl.cpu_head import has_plain_head
+from sweetrl_agent.trainers.token_passes import action_log_probs, begins_turn, log_probs_and_values, state_values
 
 
 @dataclass(frozen=True)
-class _Played:
+class TrainingSample:
     """A dialogue of the training batch.
 
     Attributes:
         encoded: Its sequences; the tokens of the agent are the sampled ones.
+        hinted: Its sequences behind the hidden information, for an asymmetric value head; [] without one.
         sampled: Log-probability of each of the agent's tokens under the sampling policy, in nats, in order.
         advantages: One value per token of the agent.
-        values: Value by the critic before the iteration's updates, one per agent turn or token; empty without a critic.
-        returns: Target of each value; empty without a critic.
+        values: Value by the value head before the iteration's updates, one per agent turn or token; empty without a value head.
+        returns: Target of each value; empty without a value head.
         reference: Log-probability of each of the agent's tokens under the initial policy, in nats; empty if every step computes it.
     """
 
     encoded: list[EncodedDialogue]
+    hinted: list[EncodedDialogue]
     sampled: list[float]
     advantages: list[float]
     values: Sequence[float]
@@ -69,36 +71,66 @@ class Update:
     reference_kl: float | None = None
 
 
+def mean_update(updates: Sequence[Update]) -> Update:
+    """The statistics of several updates of an iteration in one; `Update()` for none."""
+    if len(updates) < 2:
+        return updates[0] if updates else Update()
+    divergences = [update.reference_kl for update in updates if update.reference_kl is not None]
+    return Update(
+        tokens=sum(update.tokens for update in updates),
+        loss=sum(update.loss for update in updates) / len(updates),
+        grad_norm=sum(update.grad_norm for update in updates) / len(updates),
+        policy_kl=sum(update.policy_kl for update in updates) / len(updates),
+        reference_kl=sum(divergences) / len(divergences) if divergences else None,
+    )
+
+
 class Learner:
-    """A model and its optimizer.
+    """A language model in training, with a value head on its body where the algorithm has one.
+
+    An asymmetric value head reads the hidden information before the dialogue, as a critic does (`core.hint`), in a pass of its own.
 
     Attributes:
-        trained: All trained modules, for the checkpoint: the model, and the value head if there is one.
+        trainable: The model, and the value head, with their optimizer.
         policy: The policy on this model; it always samples from the current weights.
+        dialogues_read: Dialogues read so far in passes without gradient: for values, scores and the reference.
+        scored_tokens: Tokens that `score` has read so far.
     """
 
-    def __init__(self, run: Run, algorithm: OnPolicyAlgorithm) -> None:
-        """Load the initial policy, with a new adapter if the settings request LoRA."""
+    dialogues_read: int = 0
+    scored_tokens: int = 0
+
+    def __init__(self, run: Run, algorithm: Any, name: str = "policy") -> None:
+        """Load the initial policy, with a new adapter if the settings request LoRA.
+
+        Args:
+            run: The run.
+            algorithm: The `trainers.on_policy.OnPolicyAlgorithm` whose `loss` is minimized.
+            name: Name of the trainable.
+        """
         arguments, config = run.config.model, algorithm.config
         set_seed(run.seed)  # a new adapter's weights are drawn
         self.algorithm = algorithm
         self.tokenizer = load_tokenizer(run.initial_model, arguments)
         self.model = adapted(load_model(run.initial_model, run.initial_model, arguments), arguments)
-        self.reference = self.model if algorithm.uses_reference and arguments.lora else None  # used with its adapter disabled
+        self._initial = self.model if algorithm.uses_reference and arguments.lora else None  # used with its adapter disabled
         if algorithm.uses_reference and not arguments.lora:
-            self.reference = load_model(run.initial_model, run.initial_model, arguments)
-        self.trained, self.head = self.model, None
+            self._initial = load_model(run.initial_model, run.initial_model, arguments)
+        module, self.head = self.model, None
         groups: list[dict[str, Any]] = [{"params": [p for p in self.model.parameters() if p.requires_grad]}]
         if algorithm.critic_learning_rate is not None:
-            self.trained = ModelWithHead(self.model)
-            self.head = self.trained.head
-            torch.nn.init.constant_(self.head.bias, algorithm.first_value)
+            module = ModelWithHead(self.model)
+            self.head = module.head
+            torch.nn.init.constant_(self.head.bias, getattr(config, "first_value", 0.0))
             groups += [{"params": list(self.head.parameters()), "lr": algorithm.critic_learning_rate}]
-        self.optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
-        self._rates: list[float] = [group["lr"] for group in self.optimizer.param_groups]
+        optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
+        self.trainable = Trainable(name, module, optimizer, linear_to_zero if config.anneal else constant)
         self.policy = self.new_policy(arguments)
         self.chat, self.instructions = Chat(self.tokenizer, arguments.reasoning), system_message(system_prompt(arguments))
         self.temperature, self.history = arguments.temperature, arguments.history
+        self._encodings: dict[int, tuple[Episode, list[EncodedDialogue]]] = {}
+        self._is_asymmetric = algorithm.is_asymmetric and self.head is not None
+        self._hint = system_prompt(arguments), run.record.hidden_noun
 
     def new_policy(self, arguments: ModelArguments) -> Policy:
         """A further policy on this model, with a cache of its own."""
@@ -108,92 +140,158 @@ class Learner:
         """Save the model, or its adapter, and the tokenizer to a folder, atomically."""
         save_model(self.model, self.tokenizer, folder)
 
-    def update(self, episodes: Sequence[Episode], rate: float = 1.0) -> Update:
+    def update(
+        self,
+        episodes: Sequence[Episode],
+        credit: Credit,
+        values: Sequence[Sequence[float]] = (),
+        reference: Sequence[Sequence[float]] = (),
+    ) -> Update:
         """Run the optimizer steps of an iteration.
 
-        Without a critic, episodes with zero advantage in all turns are skipped.
+        Without a value head, episodes with zero advantage in all turns are skipped.
 
         Args:
-            episodes: Episodes of the current policy.
-            rate: Share of the learning rates.
+            episodes: Episodes of one agent.
+            credit: Their advantages and returns.
+            values: Result of `values`; () without a value head.
+            reference: Result of `reference`; () to compute it in every step, if the loss uses it.
 
         Raises:
             ColBenchError: If the engine returned no tokens.
         """
-        for group, own in zip(self.optimizer.param_groups, self._rates, strict=True):
-            group["lr"] = rate * own
-        rows = [row for row in self._played(episodes) if any(row.advantages) or self.head is not None]
+        rows = [
+            row for row in self._samples(episodes, credit, values, reference) if any(row.advantages) or self.head is not None
+        ]
         steps = [self._step(rows) for _ in range(self.algorithm.config.epochs)] if rows else []
         if not steps:
             return Update()
         return Update(
-            tokens=len(steps) * sum(len(part.token_ids) for row in rows for part in row.encoded),
+            tokens=len(steps) * sum(len(part.token_ids) for row in rows for part in (*row.encoded, *row.hinted)),
             loss=sum(step.loss for step in steps) / len(steps),
             grad_norm=sum(step.grad_norm for step in steps) / len(steps),
             policy_kl=steps[-1].policy_kl,
             reference_kl=steps[-1].reference_kl,
         )
 
-    def _played(self, episodes: Sequence[Episode]) -> list[_Played]:
+    def values(self, episodes: Sequence[Episode]) -> list[list[float]]:
+        """The value head's value of every turn of every episode, or of every action token; [] without a value head."""
+        if self.head is None:
+            return []
+        per_token, by_episode = self.algorithm.values_per_token, list[list[float]]()
+        for part in self._read(episodes, self._hinted if self._is_asymmetric else self._encoded):
+            with torch.no_grad():
+                if self._is_asymmetric:
+                    values = state_values(self.model, _flat(part), self.head, per_token, _groups(part))
+                else:
+                    _, values = log_probs_and_values(
+                        self.model, _flat(part), self.temperature, self.head, per_token, _groups(part)
+                    )
+            counts = [(_num_actions if per_token else _num_turns)(dialogue) for dialogue in part]
+            by_episode += [of_dialogue.tolist() for of_dialogue in values.split(counts)]
+        return by_episode
+
+    def reference(self, episodes: Sequence[Episode]) -> list[list[float]]:
+        """Log-probabilities of every episode's action tokens under the initial policy, in nats; [] if the algorithm does not use them."""
+        if self._initial is None:
+            return []
+        by_episode: list[list[float]] = []
+        for part in self._read(episodes):
+            log_probs = self._reference_log_probs(part)
+            by_episode += [
+                of_dialogue.tolist() for of_dialogue in log_probs.split([_num_actions(dialogue) for dialogue in part])
+            ]
+        return by_episode
+
+    def score(self, episodes: Sequence[Episode], last_only: bool = False) -> list[list[list[float]]]:
+        """Log-probabilities of the tokens of turns of every episode under the current policy, in nats; see `Batch.score`.
+
+        Dialogues of the same episode in a micro-batch share what they have in common.
+        """
+        by_episode: list[list[list[float]]] = []
+        size = self.algorithm.config.micro_batch
+        for start in range(0, len(episodes), size):
+            keys = [(episode.task_id, episode.index) for episode in episodes[start : start + size]]
+            (dialogues,) = self._read(episodes[start : start + size])
+            part = [_last_turn(dialogue) if last_only else dialogue for dialogue in dialogues]
+            groups = [keys.index(key) for key, dialogue in zip(keys, part, strict=True) for _ in dialogue]
+            self.scored_tokens += tokens_read([encoded.token_ids for encoded in _flat(part)], groups)
+            with torch.no_grad():
+                log_probs = action_log_probs(self.model, _flat(part), self.temperature, groups)
+            lengths = [[len(turn) for encoded in dialogue for turn in encoded.turns] for dialogue in part]
+            of_turns = iter(log_probs.split([length for of_dialogue in lengths for length in of_dialogue]))
+            scored = [[next(of_turns).tolist() for _ in of_dialogue] for of_dialogue in lengths]
+            by_episode += [
+                [[] for _ in range(_num_turns(dialogue) - 1)] + of_dialogue if last_only else of_dialogue
+                for dialogue, of_dialogue in zip(dialogues, scored, strict=True)
+            ]
+        self._encodings.clear()  # edited dialogues are not met again
+        return by_episode
+
+    def _samples(
+        self,
+        episodes: Sequence[Episode],
+        credit: Credit,
+        values: Sequence[Sequence[float]],
+        reference: Sequence[Sequence[float]],
+    ) -> list[TrainingSample]:
+        self._refuse_unsampled(episodes)
         encoded = [self._encoded(episode) for episode in episodes]
-        values = self._values(encoded)
-        reference: list[list[float]] = []
-        if self.algorithm.values_per_token:
-            reference = self._reference(encoded)
-            credit = self.algorithm.token_credit(episodes, values, reference)
-            advantages = credit.advantages
-        else:
-            credit = self.algorithm.credit(episodes, values)
-            advantages = [_of_tokens(episode, own) for episode, own in zip(episodes, credit.advantages, strict=True)]
+        hinted = [self._hinted(episode) if self._is_asymmetric else [] for episode in episodes]
+        self._encodings.clear()
+        advantages = credit.advantages
+        if not self.algorithm.values_per_token:
+            advantages = [_of_tokens(episode, of_turns) for episode, of_turns in zip(episodes, advantages, strict=True)]
         sampled = [[value for turn in episode.turns for value in turn.log_probs] for episode in episodes]
         columns = (part or [[]] * len(episodes) for part in (values, credit.returns, reference))
-        return [_Played(*row) for row in zip(encoded, sampled, advantages, *columns, strict=True)]
+        return [TrainingSample(*row) for row in zip(encoded, hinted, sampled, advantages, *columns, strict=True)]
 
-    def _encoded(self, episode: Episode) -> list[EncodedDialogue]:
-        """The sampled tokens of an episode, each turn behind the prompt that it was sampled from."""
-        turns = [turn.token_ids for turn in episode.turns]
-        if any(len(turn.token_ids) != len(turn.log_probs) or not turn.token_ids for turn in episode.turns):
+    def _refuse_unsampled(self, episodes: Sequence[Episode]) -> None:
+        turns = [turn for episode in episodes for turn in episode.turns]
+        if any(len(turn.token_ids) != len(turn.log_probs) or not turn.token_ids for turn in turns):
             raise ColBenchError(
                 f"{self.algorithm.name!r} trains on sampled tokens, and the engine returned no tokens with log-probabilities; use vLLM servers, "
                 "or `--engine transformers`."
             )
-        return self.chat.sequences([*self.instructions, *episode.messages], turns, self.history)
 
-    @torch.no_grad()
-    def _values(self, dialogues: Sequence[list[EncodedDialogue]]) -> list[list[float]]:
-        """The critic's value of every turn or action token of every dialogue; empty without a critic."""
-        if self.head is None:
-            return []
-        self.model.eval()
-        per_token = self.algorithm.values_per_token
-        found: list[list[float]] = []
-        for part in self._micro_batches(dialogues):
-            _, values = log_probs_and_values(self.model, _flat(part), self.temperature, self.head, per_token, _groups(part))
-            counts = [(_num_actions if per_token else _num_turns)(dialogue) for dialogue in part]
-            found += [of_dialogue.tolist() for of_dialogue in values.split(counts)]
-        return found
+    def _encoded(self, episode: Episode) -> list[EncodedDialogue]:
+        """The sampled tokens of an episode, each turn behind the prompt that it was sampled from; remembered until the next update."""
+        if id(episode) in self._encodings:
+            return self._encodings[id(episode)][1]
+        messages = [*self.instructions, *episode.messages]
+        turns = [turn.token_ids for turn in episode.turns]
+        if not all(turns):
+            spoken = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+            turns = [
+                turn.token_ids or self.chat.turn(as_read(messages[:i], self.history), turn.text, turn.thought)
+                for i, turn in zip(spoken, episode.turns, strict=True)
+            ]
+        encoded = self.chat.sequences(messages, turns, self.history)
+        self._encodings[id(episode)] = episode, encoded
+        return encoded
 
-    def _reference(self, dialogues: Sequence[list[EncodedDialogue]]) -> list[list[float]]:
-        """Log-probabilities of every dialogue's action tokens under the initial policy; empty if the algorithm does not use it."""
-        if self.reference is None:
-            return []
+    def _hinted(self, episode: Episode) -> list[EncodedDialogue]:
+        """`_encoded` behind the hidden information: what an asymmetric value head reads."""
+        hidden = [episode.hidden] if isinstance(episode.hidden, str) else episode.hidden
+        turns = [turn for part in self._encoded(episode) for turn in part.turns]
+        return encode_hinted(episode.messages, hidden, *self._hint, self.chat, turns, self.history)
+
+    def _read(
+        self, episodes: Sequence[Episode], encode: Callable[[Episode], list[EncodedDialogue]] | None = None
+    ) -> Iterator[Sequence[list[EncodedDialogue]]]:
+        """Micro-batches of encoded episodes, for passes without gradient."""
         self.model.eval()
-        found: list[list[float]] = []
-        for part in self._micro_batches(dialogues):
-            log_probs = self._reference_log_probs(part)
-            found += [of_dialogue.tolist() for of_dialogue in log_probs.split([_num_actions(dialogue) for dialogue in part])]
-        return found
+        self.dialogues_read += len(episodes)
+        size = self.algorithm.config.micro_batch
+        encoded = [(encode or self._encoded)(episode) for episode in episodes]
+        return (encoded[start : start + size] for start in range(0, len(encoded), size))
 
     @torch.no_grad()
     def _reference_log_probs(self, dialogues: Sequence[list[EncodedDialogue]]) -> Tensor:
-        with self.model.disable_adapter() if self.reference is self.model else nullcontext():
-            return action_log_probs(self.reference, _flat(dialogues), self.temperature, _groups(dialogues))
+        with self.model.disable_adapter() if self._initial is self.model else nullcontext():
+            return action_log_probs(self._initial, _flat(dialogues), self.temperature, _groups(dialogues))
 
-    def _micro_batches(self, dialogues: Sequence[list[EncodedDialogue]]) -> Iterator[Sequence[list[EncodedDialogue]]]:
-        size = self.algorithm.config.micro_batch
-        return (dialogues[start : start + size] for start in range(0, len(dialogues), size))
-
-    def _step(self, rows: Sequence[_Played]) -> Update:
+    def _step(self, rows: Sequence[TrainingSample]) -> Update:
         size = self.algorithm.config.micro_batch
         self.model.train()
         loss_sum, policy_kl, reference_kl = 0.0, 0.0, 0.0
@@ -205,14 +303,11 @@ class Learner:
             loss.backward()
             loss_sum += float(loss.detach())
             policy_kl += share * float(_divergence(tokens.log_probs.detach() - tokens.sampled))
-            if self.reference is not None:
+            if self._initial is not None:
                 reference_kl += share * float(tokens.reference_divergence().detach().mean())
-        norms = [torch.nn.utils.clip_grad_norm_(group["params"], 1.0) for group in self.optimizer.param_groups]
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        return Update(0, loss_sum, float(norms[0]), policy_kl, None if self.reference is None else reference_kl)
+        return Update(0, loss_sum, self.trainable.step(), policy_kl, None if self._initial is None else reference_kl)
 
-    def _action_tokens(self, rows: Sequence[_Played]) -> ActionTokens:
+    def _action_tokens(self, rows: Sequence[TrainingSample]) -> ActionTokens:
         device = self.model.device
         dialogues = [row.encoded for row in rows]
         parts = _flat(dialogues)
@@ -221,19 +316,21 @@ class Learner:
         is_action = turns[:, 1:] > 0
         sampled = _joined([row.sampled for row in rows], device)
         reference = sampled
-        if self.reference is not None:
+        if self._initial is not None:
             known = [row.reference for row in rows]
             reference = _joined(known, device) if all(known) else self._reference_log_probs(dialogues)
-        log_probs, values = log_probs_and_values(
-            self.model, parts, self.temperature, self.head, self.algorithm.values_per_token, _groups(dialogues)
-        )
+        per_token, head = self.algorithm.values_per_token, None if self._is_asymmetric else self.head
+        log_probs, values = log_probs_and_values(self.model, parts, self.temperature, head, per_token, _groups(dialogues))
+        if self._is_asymmetric:
+            hinted = [row.hinted for row in rows]
+            values = state_values(self.model, _flat(hinted), self.head, per_token, _groups(hinted))
         return ActionTokens(
             log_probs,
             sampled,
             reference,
             _joined([row.advantages for row in rows], device),
             dialogue[is_action.nonzero()[:, 0]],
-            (_begins_turn(turns).flatten().cumsum(0) - 1)[is_action.flatten()],
+            (begins_turn(turns).flatten().cumsum(0) - 1)[is_action.flatten()],
             values,
             _joined([row.returns for row in rows], device),
             _joined([row.values for row in rows], device),
@@ -258,91 +355,18 @@ def _groups(dialogues: Sequence[list[EncodedDialogue]]) -> list[int]:
     return [i for i, dialogue in enumerate(dialogues) for _ in dialogue]
 
 
+def _last_turn(dialogue: Sequence[EncodedDialogue]) -> list[EncodedDialogue]:
+    """The sequence of the last turn, with this turn as its only one."""
+    last = dialogue[-1]
+    return [EncodedDialogue(last.token_ids, [int(turn == last.num_turns) for turn in last.turn_ids])]
+
+
 def _num_actions(dialogue: Sequence[EncodedDialogue]) -> int:
     return sum(turn > 0 for part in dialogue for turn in part.turn_ids)
 
 
 def _num_turns(dialogue: Sequence[EncodedDialogue]) -> int:
     return sum(part.num_turns for part in dialogue)
-
-
-def action_log_probs(
-    model: Any, dialogues: Sequence[EncodedDialogue], temperature: float = 1.0, groups: Sequence[int] = ()
-) -> Tensor:
-    """Log-probabilities of the agent's tokens, dialogue after dialogue, in nats. Shape (N,).
-
-    Args:
-        model: A causal language model.
-        dialogues: B dialogues, including the agent's system message if it has one.
-        temperature: Sampling temperature of the turns, so that the probabilities are those of the sampling distribution.
-        groups: Whole dialogue that each one is a sequence of, B numbers: what its sequences have in common is read once. () for none.
-    """
-    return log_probs_and_values(model, dialogues, temperature, groups=groups)[0]
-
-
-def log_probs_and_values(
-    model: Any,
-    dialogues: Sequence[EncodedDialogue],
-    temperature: float = 1.0,
-    head: torch.nn.Module | None = None,
-    per_token: bool = False,
-    groups: Sequence[int] = (),
-) -> tuple[Tensor, Tensor]:
-    """`action_log_probs`, and V(o_t) of every turn from the same forward pass, at the last token of the turn's prompt.
-
-    With `per_token`, V of the state before every action token, at the token before it; for the first of a turn that is V(o_t).
-
-    Args:
-        model: As in `action_log_probs`.
-        dialogues: As in `action_log_probs`.
-        temperature: As in `action_log_probs`.
-        head: Maps hidden states of the last layer to values; None for no values.
-        per_token: Whether every action token has a value, not every turn.
-        groups: As in `action_log_probs`.
-
-    Returns:
-        Log-probabilities, shape (N,), and values, shape (K,), or (N,) with `per_token`; (0,) without a head.
-    """
-    device, sequences = model.device, [one.token_ids for one in dialogues]
-    ids, turns = right_padded(sequences, device), right_padded([one.turn_ids for one in dialogues], device)
-    is_action = turns[:, 1:] > 0
-    has_value = is_action if per_token else _begins_turn(turns)
-    can_share = bool(groups) and can_use_slots(model) and has_plain_head(model)
-    if can_share and (tree := prefix_tree(sequences, groups, device)):
-        states, places = tree.hidden_states(body(model)), tree.places[:, :-1]
-        logits, hidden = model.get_output_embeddings()(states[places[is_action]]), states[places[has_value]]
-    else:
-        logits, hidden = _read(model, sequences, is_action, has_value, head is not None)
-    log_probs = torch.log_softmax(logits.float() / temperature, dim=-1).gather(1, ids[:, 1:][is_action][:, None])[:, 0]
-    if head is None:
-        return log_probs, log_probs.new_empty(0)
-    return log_probs, head(hidden.float())[:, 0]
-
-
-def _read(
-    model: Any, sequences: Sequence[Sequence[int]], is_action: Tensor, has_value: Tensor, has_head: bool
-) -> tuple[Tensor, Tensor]:
-    """Logits and last hidden states at marked places, each of shape (B, L - 1). Equal rows are read once: turns of an agent that reads no history often are."""
-    rows = list(dict.fromkeys(map(tuple, sequences)))
-    places = {row: place for place, row in enumerate(rows)}
-    row_of = torch.tensor([places[tuple(row)] for row in sequences], device=model.device)
-    output = model(
-        right_padded(rows, model.device),
-        attention_mask=is_token(rows, model.device),
-        use_cache=False,
-        output_hidden_states=has_head,
-    )
-
-    def at(states: Tensor, marked: Tensor) -> Tensor:
-        dialogue, place = marked.nonzero(as_tuple=True)
-        return states[row_of[dialogue], place]
-
-    return at(output.logits, is_action), at(output.hidden_states[-1], has_value) if has_head else output.logits
-
-
-def _begins_turn(turns: Tensor) -> Tensor:
-    """True at the token before each turn, shape (B, L - 1), from turn ids of shape (B, L)."""
-    return (turns[:, 1:] > 0) & (turns[:, 1:] != turns[:, :-1])
 
 
 def _divergence(log_ratios: Tensor) -> Tensor:

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import Trainer
 
 #: Coefficients of the quintic iteration with the steepest slope at zero (Jordan et al.); singular values end near 1, not exactly at 1.
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -121,3 +123,34 @@ class MuonWithAdamW(torch.optim.Optimizer):
         for part, state in zip(self.parts, state_dict["parts"], strict=True):
             part.load_state_dict(state)
         self.param_groups = [group for part in self.parts for group in part.param_groups]
+
+
+class MuonTrainer(Trainer):  # type: ignore[misc]
+    """`Trainer` with `MuonWithAdamW`."""
+
+    def __init__(self, *, muon_learning_rate: float = 0.0, **kwargs: Any) -> None:
+        """As `Trainer`. `learning_rate` is AdamW's; `muon_learning_rate` is for the matrices inside the layers, 0 for the library's AdamW alone."""
+        self.muon_learning_rate = muon_learning_rate
+        super().__init__(**kwargs)
+
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+        """Muon and AdamW, each with its learning rate, or the library's AdamW."""
+        if self.optimizer is None and self.muon_learning_rate:
+            self.optimizer = MuonWithAdamW(
+                model or self.model, self.args.learning_rate, self.muon_learning_rate, weight_decay=self.args.weight_decay
+            )
+        return self.optimizer or super().create_optimizer(model)
+
+
+class ModuleTrainer(MuonTrainer):
+    """`MuonTrainer` of a module that has `save(folder)` and `restore(folder)`, for the finished model and for checkpoints."""
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Save the module."""
+        folder = Path(output_dir or self.args.output_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.accelerator.unwrap_model(self.model).save(folder)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        """Load the files of `save_model`."""
+        (model or self.model).restore(Path(resume_from_checkpoint))

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from datasets import Dataset
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.files import Row
 from sweetrl_agent.core.episode import Episode, Messages
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.data.chat import Chat, EncodedDialogue
-from sweetrl_agent.data.files import Row
 from sweetrl_agent.trainers.demonstration_file import demonstration_rows
 from sweetrl_agent.trainers.sft import ENCODED
 
@@ -55,10 +55,10 @@ def _episode(row: Row, where: str, number: int) -> Episode:
 
 
 def _check_turns(episode: Episode, where: str, number: int) -> None:
-    said = sum(message["role"] == "assistant" for message in episode.messages)
-    if said != len(episode.turns):
+    num_messages = sum(message["role"] == "assistant" for message in episode.messages)
+    if num_messages != len(episode.turns):
         raise ColBenchError(
-            f"{where}, row {number}: expected a turn for each message of the assistant, got {len(episode.turns)} and {said}; "
+            f"{where}, row {number}: expected a turn for each message of the assistant, got {len(episode.turns)} and {num_messages}; "
             "write each turn with its reward."
         )
 

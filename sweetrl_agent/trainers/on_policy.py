@@ -1,4 +1,7 @@
-"""The training loop of on-policy algorithms: play episodes, compute advantages of turns, update on the sampled tokens, repeat.
+"""On-policy algorithms and their training loop: play episodes, credit their turns, update on the sampled tokens, checkpoint, repeat.
+
+A subclass of `OnPolicyAlgorithm` defines `credit`. An algorithm with a critic has a value head on the policy's body, trained in the same optimizer steps
+(`algorithms.turn_ppo`), or trainables of its own, trained in `update_critic`.
 
 TRL's trainers (`RLOOTrainer`, `GRPOTrainer`) are not used: they assign advantages to whole completions, not to turns of a dialogue with user
 messages in between.
@@ -9,136 +12,352 @@ from __future__ import annotations
 import logging
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import asdict
-from functools import partial
-from itertools import chain
-from typing import Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
 
-from sweetrl_agent.core.episode import Episode, EpisodeKey
-from sweetrl_agent.core.on_policy import OnPolicyAlgorithm, OnPolicyConfig
-from sweetrl_agent.core.policy import RenewablePolicy
+from torch import Tensor
+
+from colbench_gym.files import Row, read_rows, write_rows
+from sweetrl_agent.core.algorithm import START, Algorithm
+from sweetrl_agent.core.batch import ActionTokens, Batch, Credit
+from sweetrl_agent.core.dialogues import AGENT
+from sweetrl_agent.core.episode import BranchKey, Episode, EpisodeKey, Messages
+from sweetrl_agent.core.policy import Policy, Utterance
 from sweetrl_agent.core.progress import progress_bar
+from sweetrl_agent.core.replay import Replay
 from sweetrl_agent.core.run import Run
+from sweetrl_agent.core.settings import setting
+from sweetrl_agent.core.trainable import Trainable
+from sweetrl_agent.core.work import Lengths, Work, episodes, training
 from sweetrl_agent.data.files import SECONDS
-from sweetrl_agent.rollouts.play import episodes_of, play, player, shards
-from sweetrl_agent.rollouts.workers import ordered_map
-from sweetrl_agent.trainers.learner import Learner
-from sweetrl_agent.trainers.periodic_evaluation import Sample, evaluate_in_training, is_due, repeat
-from sweetrl_agent.trainers.running import TRAINED_TOKENS, Checkpoint, StageClock
+from sweetrl_agent.rollouts.play import episodes_of
+from sweetrl_agent.trainers.checkpoint import Checkpoint
+from sweetrl_agent.trainers.learners import Learners, metrics_of
+from sweetrl_agent.trainers.periodic_evaluation import evaluate_in_training, is_due, repeat
+from sweetrl_agent.trainers.running import SCORED_TOKENS, TRAINED_TOKENS, StageClock
+from sweetrl_agent.trainers.sampler import SAMPLING, Sampler
+from sweetrl_agent.trainers.views import at_turns
 
 _log = logging.getLogger(__name__)
-#: Costs of an algorithm, accumulated in its metrics from the first iteration on.
-SPENT = ("episodes", "environment_turns", "generated_tokens", TRAINED_TOKENS)
-#: Folder of the weights that other engines or Ray workers sample from.
-SAMPLING = "sampling"
-#: Concurrent dialogues per Ray worker; independent of the number of workers, so that the episodes are too.
-DIALOGUES_PER_WORKER = 8
+#: Costs of an algorithm, accumulated in its metrics from the first iteration on. Those of branches are counted too.
+COST_KEYS = ("episodes", "environment_turns", "generated_tokens", TRAINED_TOKENS)
 
 
-def learn(run: Run, algorithm: OnPolicyAlgorithm) -> None:
-    """Train with an on-policy algorithm and write the agent's folder. Resumes after the last complete iteration."""
-    config, name = algorithm.config, algorithm.name
-    loop = _Loop(run, algorithm)
-    done = len(loop.metrics)
-    if done:
-        _log.info("%s: resumes from iteration %d", name, done)
-    continues = repeat(run, name, loop.metrics)
-    with (
-        _sampler(run, algorithm, loop.learner) as sample,
-        progress_bar(total=config.iterations, initial=done, desc=name, unit="step") as bar,
-    ):
-        continues = continues and loop.evaluate(sample)
-        for iteration in range(done, config.iterations):
-            if not continues:
-                break
-            continues = loop.iterate(sample, iteration)
-            bar.set_postfix({"return": f"{loop.metrics[-1]['return']:.3f}"})
-            bar.update()
-            continues &= loop.evaluate(sample)
-    run.add_metrics(name, loop.metrics)
-    loop.learner.save(run.path(f"{name}/agent"))
-    shutil.rmtree(run.path(f"{name}/{SAMPLING}"), ignore_errors=True)
-    loop.checkpoint.remove()
+@dataclass(frozen=True)
+class OnPolicyConfig:
+    """Settings of rollouts and optimizer steps; a subclass adds those of its algorithm."""
+
+    learning_rate: float = setting(3e-4, "AdamW's.")
+    iterations: int = setting(30, "Iterations of rollouts and optimizer steps.", least=1)
+    tasks: int = setting(15, "Tasks per iteration; the defaults play 1,800 episodes in all.", least=1)
+    group: int = setting(4, "Episodes per task.", least=1)
+    epochs: int = setting(1, "Optimizer steps per iteration, each on all of its episodes.", least=1)
+    micro_batch: int = setting(16, "Dialogues per forward pass.", least=1)
+    anneal: bool = setting(
+        False,
+        "Whether learning rates fall linearly to 0 over the iterations, as in PPO's paper on Atari. A policy at its optimum then stays there.",
+    )
 
 
-class _Loop:
-    """The learner, its checkpoint and the metrics so far, one row per iteration."""
+class OnPolicyAlgorithm(Algorithm):
+    """Trains the initial policy on its own episodes: `play`, `update_critic`, `credit`, `update`, checkpoint, in iterations.
 
-    def __init__(self, run: Run, algorithm: OnPolicyAlgorithm) -> None:
-        self.run, self.config, self.name = run, algorithm.config, algorithm.name
-        self.learner = Learner(run, algorithm)
-        self.checkpoint = Checkpoint(run.path(f"{self.name}/checkpoint.pt"), self.learner.trained, self.learner.optimizer)
-        _, self.metrics = self.checkpoint.load()
+    A subclass defines `credit` and, where it must, `loss`, `trainables` and `update_critic`. Agents whose folder in `policies` is the same share weights.
+    Fields of its `Config` ask for more: `beta` for the initial policy (see `uses_reference`), `critic_learning_rate` for a value head, which values every state
+    by `first_value` before training, `replay` for that number of transitions in a batch's `replay`.
+
+    Attributes:
+        run: The run that it trains in, once `learn` has begun.
+        learners: The policies in training, by the folders of `policies`.
+        metrics: A row for each iteration done.
+        replay: The latest transitions.
+    """
+
+    Config: ClassVar[type] = OnPolicyConfig
+    shared = START
+    run: Run
+    learners: Learners
+    metrics: list[Row]
+    replay: Replay
+    _is_sampler_stale: bool = False
+
+    @property
+    def values_per_token(self) -> bool:
+        """Whether values and credit belong to action tokens, not to turns."""
+        return False
+
+    @property
+    def uses_reference(self) -> bool:
+        """Whether the loss or the credit uses log-probabilities under the initial policy: whether `beta` of the settings is above 0."""
+        return bool(getattr(self.config, "beta", 0.0) > 0)
+
+    @property
+    def critic_learning_rate(self) -> float | None:
+        """Learning rate of AdamW for a value head on the policy's body, by the setting of this name; None without one: there is no head."""
+        return getattr(self.config, "critic_learning_rate", None)
+
+    @property
+    def is_asymmetric(self) -> bool:
+        """Whether the value head reads the hidden information, which the policy never does: the setting `asymmetric`, if there is one."""
+        return bool(getattr(self.config, "asymmetric", False))
+
+    # ---- what a subclass defines ---------------------------------------------------------------------------------------------
+
+    def credit(self, batch: Batch) -> Credit:
+        """Advantages of every turn of every episode, and targets of the value head."""
+        raise NotImplementedError
+
+    def turn_credit(self, batch: Batch, turns: Sequence[int]) -> list[float]:
+        """The number that the rule gives to one turn of each episode, for credit accuracy: by default its advantage, the mean of those of its tokens.
+
+        An algorithm overrides it where the advantage is normalized over the batch, where the numbers of other turns need not be computed, or where `credit`
+        trains on other episodes.
+
+        Args:
+            batch: Episodes that differ in this turn and in what follows it.
+            turns: The turn of each episode, counted from 1.
+        """
+        credit = self.credit(batch)
+        parts = at_turns(credit.advantages, batch.episodes, turns, self.values_per_token)
+        return [sum(of_turn) / len(of_turn) for of_turn in parts]
+
+    def credits(self, batch: Batch) -> Iterable[Credit]:
+        """The credit of every update of the policies in an iteration, one after another; by default `credit` alone.
+
+        An algorithm with several updates yields them: what it samples for the next credit is then by the policy after the update before.
+        """
+        return (self.credit(batch),)
+
+    def trainables(self, run: Run) -> Sequence[Trainable]:
+        """Further modules in training, such as a critic and its target network; made once, before the first iteration, and checkpointed."""
+        return ()
+
+    def update_critic(self, batch: Batch) -> Mapping[str, float]:
+        """Train them, after the episodes of an iteration are played and before their `credit`; returns metrics."""
+        return {}
+
+    def policy_loss(self, tokens: ActionTokens) -> Tensor:
+        """Policy-gradient loss: the mean of - A log pi over action tokens. Source: arXiv:2503.15478, Lemma B.2."""
+        return -(tokens.advantages * tokens.log_probs).mean()
+
+    def loss(self, tokens: ActionTokens) -> Tensor:
+        """The loss of an optimizer step. An algorithm with a critic adds the error of `tokens.values`."""
+        return self.policy_loss(tokens)
+
+    # ---- the loop --------------------------------------------------------------------------------------------------------------
+
+    def train(self, run: Run) -> None:
+        """Plays episodes on the training tasks in rotation and writes the trained policies. Resumes after the last complete iteration."""
+        self.with_config(self.config).learn(run)  # a copy: the algorithm of the settings keeps no models
+
+    def learn(self, run: Run) -> None:
+        """`train` with the settings in `config`."""
+        config, name = self.config, self.name
+        self.begin(run)
+        done = len(self.metrics)
+        if done:
+            _log.info("%s: resumes from iteration %d", name, done)
+        continues = repeat(run, name, self.metrics)
+        self.sampler = self.make_sampler(run)
+        with closing(self.sampler), progress_bar(total=config.iterations, initial=done, desc=name, unit="step") as bar:
+            continues = continues and self.evaluate()
+            for iteration in range(done, config.iterations):
+                if not continues:
+                    break
+                continues = self.iterate(iteration)
+                bar.set_postfix({"return": f"{self.metrics[-1]['return']:.3f}"})
+                bar.update()
+                continues &= self.evaluate()
+        run.add_metrics(name, self.metrics)
+        for folder, learner in self.learners.items():
+            learner.save(run.path(folder))
+        for rest in (SAMPLING, "replay"):
+            shutil.rmtree(run.path(f"{name}/{rest}"), ignore_errors=True)
+        self.checkpoint.remove()
+
+    def begin(self, run: Run) -> None:
+        """Make the learners and the other trainables, and restore the last checkpoint."""
+        self.run = run
+        self.learners = Learners.of(self, run)
+        trainables = [*(learner.trainable for learner in self.learners.values()), *self.trainables(run)]
+        self.checkpoint = Checkpoint(run.path(f"{self.name}/checkpoint.pt"), trainables)
+        self.metrics = self.checkpoint.load()
+        self.replay = Replay(getattr(self.config, "replay", 0))
+        for step in range(1, len(self.metrics) + 1 if self.replay.capacity else 1):
+            self.replay.add(map(Episode.from_row, read_rows(self._replay_file(step))))
         self._clock = StageClock(self.metrics)
-        self._spent = Counter({key: self.metrics[-1][key] for key in SPENT} if self.metrics else {})
+        counted = self.metrics[-1] if self.metrics else {}
+        self._costs = Counter({key: counted[key] for key in (*COST_KEYS, SCORED_TOKENS) if key in counted})
 
-    def iterate(self, sample: Sample, iteration: int) -> bool:
+    def make_sampler(self, run: Run) -> Sampler:
+        """What plays the training tasks of a run by the policies in training."""
+        keeps = {"keeps_states": "snapshot" in self.requires, "keeps_keys": "anchor" in self.requires}
+        return Sampler(run, self.learners, self.policies, self.name, self.config.tasks * self.config.group, **keeps)
+
+    @property
+    def spent(self) -> Counter[str]:
+        """The costs so far, by `COST_KEYS`."""
+        return Counter(self._costs)
+
+    def iterate(self, iteration: int) -> bool:
         """Play, update, and save; returns whether training continues."""
-        played = sample(self.run.tasks, _keys(self.run, self.config, iteration), f"{self.name} {iteration}")
+        played = self.play(iteration)
         valid = [episode for episode in played if not episode.is_void]
-        update = self.learner.update(valid, 1 - iteration / self.config.iterations if self.config.anneal else 1.0)
-        self._spent += _spent(played)
-        self._spent[TRAINED_TOKENS] += update.tokens
-        spent = {key: self._spent[key] for key in SPENT}
+        updated = self.update(valid, iteration)
         step = iteration + 1
-        row = {"stage": self.name, "step": step, **_measured(valid), **_logged(update), **spent}
+        costs = {key: self._costs[key] for key in (*COST_KEYS, SCORED_TOKENS) if key in COST_KEYS or self._costs[key]}
+        row = {"stage": self.name, "step": step, **_measured(valid), **updated, **costs}
         self.metrics.append({**row, SECONDS: self._clock.seconds()})
-        self.checkpoint.save(step, self.metrics)
-        continues = self.run.callbacks.log(self.name, step, row)
-        return self.run.callbacks.iteration(self.name, step, valid) and continues
+        if self.replay.capacity:
+            write_rows(self._replay_file(step), (episode.to_row() for episode in valid))
+        self.checkpoint.save(self.metrics)
+        continues = self.run.callbacks.tell("on_log", self.name, step, row)
+        return self.run.callbacks.tell("on_iteration", self.name, step, valid) and continues
 
-    def evaluate(self, sample: Sample) -> bool:
+    def play(self, iteration: int) -> list[Episode]:
+        """Play the episodes of an iteration, void ones included."""
+        played = self.sampler.play(self.run.tasks, _keys(self.run, self.config, iteration), f"{self.name} {iteration}")
+        self._costs += _costs(played)
+        self._is_sampler_stale = False
+        return played
+
+    def update(self, episodes: Sequence[Episode], iteration: int) -> dict[str, float]:
+        """Train the critic, credit the episodes, and train the policies; returns metrics."""
+        for trainable in self.checkpoint.trainables:
+            trainable.set_progress(iteration / self.config.iterations)
+        self.replay.add(episodes)
+        batch = self.batch(episodes, iteration)
+        metrics = dict(self.update_critic(batch))
+        updates = []
+        for credit in self.credits(batch):
+            metrics |= credit.metrics
+            updates.append(self.learners.update(batch, credit, self._reference))
+            self._is_sampler_stale = True
+        self._costs[TRAINED_TOKENS] += sum(of_policy.tokens for update in updates for of_policy in update.values())
+        return {**metrics, **metrics_of(self.learners, updates)}
+
+    def evaluate(self) -> bool:
         """Evaluate the policy where that is due and not done; returns whether training continues."""
         if not is_due(self.run, self.metrics):
             return True
-        results = evaluate_in_training(self.run, self.name, sample)
+        results = evaluate_in_training(self.run, self.name, self.sampler.play)
         self.metrics[-1] |= results
-        step = len(self.metrics)
-        self.checkpoint.save(step, self.metrics)
-        return self.run.callbacks.evaluate(self.name, step, results)
+        self.checkpoint.save(self.metrics)
+        return self.run.callbacks.tell("on_evaluate", self.name, len(self.metrics), results)
 
+    # ---- the batch ---------------------------------------------------------------------------------------------------------------
 
-@contextmanager
-def _sampler(run: Run, algorithm: OnPolicyAlgorithm, learner: Learner) -> Iterator[Sample]:
-    """A function of tasks, keys and a stage that plays episodes with the learner's current policy.
+    def batch(self, episodes: Sequence[Episode], iteration: int) -> Batch:
+        """What `credit` sees of the episodes of an iteration."""
+        # If `credit` asks for them, the optimizer steps use the same numbers; otherwise each step computes its own.
+        self._reference: list[list[float]] = []
 
-    In this process, the model in training is sampled directly. Other engines and Ray workers load its weights from a folder. Other tasks than
-    those of training are played in environments, and in this process with a cache, of their own: training is the same with and without them.
-    """
-    config, name, given = algorithm.config, algorithm.name, run.config.run
-    folder = f"{name}/{SAMPLING}"
-    if given.ray_workers:
+        def reference() -> list[list[float]]:
+            self._reference = self._reference or self.learners.reference(episodes)
+            return self._reference
 
-        def by_ray(tasks: Sequence[Any], keys: Sequence[EpisodeKey], stage: str) -> list[Episode]:
-            learner.save(run.path(folder))
-            environment = partial(run.environment, tasks, DIALOGUES_PER_WORKER)
-            make_worker = partial(player, partial(run.load_policy, folder), environment, run.seed, stage)
-            return [
-                episode for shard in ordered_map(make_worker, shards(keys, DIALOGUES_PER_WORKER), given) for episode in shard
-            ]
+        return Batch(
+            episodes,
+            self.learners.state_values(episodes),
+            self.replay,
+            self.score,
+            lambda states, count, redraws=False: self.branch(states, count, iteration, redraws),
+            self.sample,
+            reference,
+            iteration,
+            self.run.seed,
+        )
 
-        yield by_ray
-        return
-    renewed: RenewablePolicy | None = None
-    with closing(run.environment(run.tasks, config.tasks * config.group)) as env:
+    def score(self, dialogues: Sequence[Episode], last_only: bool = False) -> list[list[list[float]]]:
+        """See `Batch.score`; each agent's turns are scored by its own policy, in its own view. The tokens read are counted."""
+        before = self.learners.scored_tokens
+        log_probs = self.learners.score(dialogues, last_only)
+        self.count_scored(self.learners.scored_tokens - before)
+        return log_probs
 
-        def here(tasks: Sequence[Any], keys: Sequence[EpisodeKey], stage: str) -> list[Episode]:
-            nonlocal renewed
-            if run.config.model.engine != "transformers":
-                learner.save(run.path(folder))
-                if renewed is None:
-                    renewed = cast(RenewablePolicy, run.load_policy(folder))
-                else:
-                    renewed.load_weights(str(run.path(folder)))
-            if tasks is run.tasks:
-                return list(chain.from_iterable(play(renewed or learner.policy, env, keys, run.seed, stage)))
-            with closing(run.environment(tasks, min(env.num_envs, len(keys)))) as other:
-                policy = renewed or learner.new_policy(run.config.model)
-                return list(chain.from_iterable(play(policy, other, keys, run.seed, stage)))
+    def branch(
+        self, states: Sequence[tuple[Episode, int]], count: int, iteration: int, redraws: bool = False
+    ) -> list[list[Episode]]:
+        """See `Batch.branch`; the costs are counted."""
+        keys = [
+            BranchKey(episode.task_id, episode.index, turn=turn, number=number, redraws=redraws, episode=episode)
+            for episode, turn in states
+            for number in range(count)
+        ]
+        played = self.play_branches(keys, f"{iteration} branch")
+        return [played[start : start + count] for start in range(0, len(played), count)]
 
-        yield here
+    def play_branches(self, keys: Sequence[BranchKey], stage: str) -> list[Episode]:
+        """Play continuations of episodes on the training tasks, void ones included; the costs are counted.
+
+        Args:
+            keys: The continuations.
+            stage: Name that their seeds are derived from, together with the algorithm's.
+        """
+        played = self.sampler.play(self.run.tasks, keys, f"{self.name} {stage}") if keys else []
+        self._costs += _costs(played, [key.turn - 1 for key in keys])
+        return played
+
+    def sample(self, dialogues: Sequence[Messages], seeds: Sequence[int], agent: str = AGENT) -> list[Utterance]:
+        """See `Batch.sample`; the tokens are counted."""
+        if self._is_sampler_stale:  # an engine with weights of its own has those from before the last update
+            self.sampler.renew()
+            self._is_sampler_stale = False
+        policies = self.sampler.policies()
+        policy: Policy = policies[agent] if isinstance(policies, Mapping) else policies
+        utterances = policy.generate(dialogues, seeds)
+        self._costs["generated_tokens"] += sum(len(utterance.token_ids) for utterance in utterances)
+        return utterances
+
+    def count_scored(self, tokens: int) -> None:
+        """Count tokens that a critic of the algorithm has read, or that were scored, among the costs."""
+        self._costs[SCORED_TOKENS] += tokens
+
+    # ---- before training ---------------------------------------------------------------------------------------------------------
+
+    def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
+        """See `Algorithm`: episodes of all iterations, and passes over each of them."""
+        config = self.config
+        count = config.iterations * config.tasks * config.group
+        rows = lengths.rows(count, run.config.model.history)
+        batch = max(1, round(rows[0] / config.iterations))
+        reads = float(self.critic_learning_rate is not None)
+        if self.uses_reference:
+            reads += 1 if self.values_per_token else config.epochs
+        if self.is_asymmetric:  # passes without logits over hinted dialogues take the head's part
+            trained = training(*rows, batch, config.micro_batch, config.epochs, reads=reads - 1)
+            trained += training(rows[0], rows[1] + lengths.hidden, 1, batch, config.micro_batch, config.epochs, reads=1)
+        else:
+            trained = training(*rows, batch, config.micro_batch, config.epochs, reads=reads)
+        return {self.name: self.played_work(run, lengths) + trained}
+
+    def played_work(self, run: Run, lengths: Lengths) -> Work:
+        """The episodes of all iterations and of evaluations in training, without the optimizer steps."""
+        given, config, of_test = run.config.evaluation, self.config, 0
+        count = config.iterations * config.tasks * config.group
+        if given.eval_every:
+            of_test = config.iterations // given.eval_every * min(given.eval_every_tasks, len(run.held_out["test"]))
+        played = episodes(count + of_test, lengths, config.tasks * config.group)
+        return Work(f"{count:,} episodes in {config.iterations} iterations") + played
+
+    def refuse_model(self, model: Any) -> None:
+        """See `Algorithm`. A server can load new weights only as a LoRA adapter.
+
+        Raises:
+            ValueError: If the engine is a server and LoRA is off; says what to set.
+        """
+        super().refuse_model(model)
+        if model.engine == "server" and not model.lora:
+            raise ValueError(
+                f"{self.name!r} sends its new weights to servers as LoRA adapters: add `--lora true`, or sample in this process with "
+                "`--engine transformers` or `vllm`."
+            )
+
+    def _replay_file(self, step: int) -> Path:
+        return self.run.path(f"{self.name}/replay/{step}.jsonl")
 
 
 def _keys(run: Run, config: OnPolicyConfig, iteration: int) -> list[EpisodeKey]:
@@ -150,20 +369,17 @@ def _keys(run: Run, config: OnPolicyConfig, iteration: int) -> list[EpisodeKey]:
 def _measured(episodes: Sequence[Episode]) -> dict[str, float]:
     """Mean return, mean number of turns and, if all episodes have it, mean success."""
     count = max(len(episodes), 1)
-    found = {
+    means = {
         "return": sum(episode.reward for episode in episodes) / count,
         "turns": sum(len(episode.turns) for episode in episodes) / count,
     }
     if all("success" in episode.metrics for episode in episodes):
-        found["success"] = sum(float(episode.metrics["success"]) for episode in episodes) / count
-    return found
+        means["success"] = sum(float(episode.metrics["success"]) for episode in episodes) / count
+    return means
 
 
-def _logged(update: Any) -> dict[str, float]:
-    return {name: value for name, value in asdict(update).items() if name != "tokens" and value is not None}
-
-
-def _spent(trajectories: Sequence[Episode]) -> Counter[str]:
-    turns = [turn for episode in trajectories for turn in episode.turns]
+def _costs(played: Sequence[Episode], known: Sequence[int] = ()) -> Counter[str]:
+    """Costs of episodes; of continuations without the turns that were `known` before."""
+    turns = [turn for i, episode in enumerate(played) for turn in episode.turns[known[i] if known else 0 :]]
     tokens = sum(len(turn.token_ids) for turn in turns)
-    return Counter({"episodes": len(trajectories), "environment_turns": len(turns), "generated_tokens": tokens})
+    return Counter({"episodes": len(played), "environment_turns": len(turns), "generated_tokens": tokens})

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from colbench_gym.files import Row
 from colbench_gym.generators import preserve_rng_state
 from colbench_gym.scoring.intervals import SHARES, mean_interval, wilson
 from sweetrl_agent.core.episode import Episode, EpisodeKey
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.data.files import Row
 from sweetrl_agent.rollouts.play import episodes_of
 
 #: Plays episodes of some tasks with the current policy, by their keys and the name that their seeds are derived from.
@@ -40,14 +40,14 @@ def evaluate_in_training(run: Run, stage: str, sample: Sample) -> Row:
     with preserve_rng_state():
         played = sample(tasks, keys, f"{stage} test")
     valid = [episode for episode in played if not episode.is_void]
-    found: Row = {}
+    results: Row = {}
     for name in dict.fromkeys(("success", run.record.metric)):
         if valid and all(name in episode.metrics for episode in valid):
             values = [float(episode.metrics[name]) for episode in valid]
             mean = sum(values) / len(values)
             low, high = wilson(mean, len(values)) if name == "success" else mean_interval(values, is_share=name in SHARES)
-            found |= {f"{TEST}{name}": mean, f"{TEST}{name}_low": low, f"{TEST}{name}_high": high}
-    return {**found, f"{TEST}n": len(valid), f"{TEST}void": len(played) - len(valid)}
+            results |= {f"{TEST}{name}": mean, f"{TEST}{name}_low": low, f"{TEST}{name}_high": high}
+    return {**results, f"{TEST}n": len(valid), f"{TEST}void": len(played) - len(valid)}
 
 
 def repeat(run: Run, stage: str, metrics: Sequence[Row]) -> bool:
@@ -55,8 +55,8 @@ def repeat(run: Run, stage: str, metrics: Sequence[Row]) -> bool:
     continues = True
     for row in metrics:
         results = {name: value for name, value in row.items() if name.startswith(TEST)}
-        own = {name: value for name, value in row.items() if name not in results}
-        continues &= run.callbacks.log(stage, row["step"], own)
+        logged = {name: value for name, value in row.items() if name not in results}
+        continues &= run.callbacks.tell("on_log", stage, row["step"], logged)
         if results:
-            continues &= run.callbacks.evaluate(stage, row["step"], results)
+            continues &= run.callbacks.tell("on_evaluate", stage, row["step"], results)
     return continues

@@ -16,30 +16,29 @@ from typing import TYPE_CHECKING, Any
 from colbench_gym.errors import ColBenchError
 from colbench_gym.servers.chat_server import OPENAI_URL, ChatServer, checked_url, read_key
 from colbench_gym.servers.errors import RequestError
-from sandboxes import SandboxError
 from sandboxes.extras import pip_install
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.core.environment import EnvironmentRecord
-from sweetrl_agent.core.on_policy import OnPolicyAlgorithm
 from sweetrl_agent.core.stage import Need
 from sweetrl_agent.policies.server import VLLM, check_log_probs, no_tokens
+from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm
 
 if TYPE_CHECKING:
     from sweetrl_agent.config.job import Config
-    from sweetrl_agent.data.run import Run
-    from sweetrl_agent.models.quantization_check import Use
+    from sweetrl_agent.models.weights_check import Use
+    from sweetrl_agent.trainers.run import Run
 
 Check = Callable[[], object]
 #: A module, and what `pip_install` takes for it.
 Package = tuple[str, str]
 NONE: Mapping[Package, Collection[str]] = MappingProxyType({})
 #: Errors that a check may raise; any other is a bug.
-MISSING = (ColBenchError, SandboxError, ImportError, OSError, ValueError)
+MISSING = (ColBenchError, ImportError, OSError, ValueError)
 #: Timeout of a server's answer, in seconds.
 ANSWER_S = 10.0
 
 
-def troubles(
+def unmet_requirements(
     run: Run,
     stages: Collection[str],
     others: Mapping[Package, Collection[str]] = NONE,
@@ -85,23 +84,25 @@ def check_packages(config: Config, stages: Collection[str], others: Mapping[Pack
 
     needed = {**dict.fromkeys(_packages(config, {*stages}), ()), **others}
     missing = [
-        f"{name} (`{pip_install(how)}`{_needed_by(needed[name, how])})"
-        for name, how in sorted(needed)
+        f"{name} (`{pip_install(how)}`{', for ' * bool(users)}{' and '.join(map(repr, users))})"
+        for (name, how), users in sorted(needed.items())
         if not _is_installed(name)
     ]
     if config.model.engine == "vllm" and _any(stages, "samples") and not torch.cuda.is_available():
         if not _is_vllm_for_cpus():
             missing.append("a CUDA GPU, for `--engine vllm`")
-        elif isinstance(config.algorithm, OnPolicyAlgorithm) and not config.model.lora:  # it keeps packed copies of old weights
+        elif _is_on_policy(config) and not config.model.lora:  # it keeps packed copies of old weights
             missing.append("a CUDA GPU, for on-policy training of all weights with `--engine vllm` (`--lora true` needs none)")
     if missing:
         raise ColBenchError(f"This machine lacks {' and '.join(missing)}.")
 
 
+def _is_on_policy(config: Config) -> bool:
+    return any(isinstance(algorithm, OnPolicyAlgorithm) for algorithm in config.algorithms.values())
+
+
 def _is_vllm_for_cpus() -> bool:
     """Whether the installed vLLM is a build for CPUs."""
-    if not _is_installed("vllm"):
-        return False
     try:
         from vllm.platforms import current_platform
     except ImportError:
@@ -115,24 +116,14 @@ def _is_installed(module: str) -> bool:
     return spec is not None and not (spec.submodule_search_locations and spec.origin is None)
 
 
-def _needed_by(names: Collection[str]) -> str:
-    return f", for {' and '.join(map(repr, names))}" if names else ""
-
-
 def _packages(config: Config, stages: set[str]) -> Iterator[Package]:
-    """Optional packages that the stages need, as `Package`."""
-    engine = config.model.engine
+    """Packages beyond those of `[train]` that the stages need, as `Package`."""
     yield from config.algorithm.packages if stages & {*config.algorithm.stages} else ()
-    if _any(stages, "samples") and engine in ("vllm", "server"):
-        yield ("vllm", "vllm") if engine == "vllm" else ("httpx", "[train]")
-    is_sft_of_adapters = "sft" in stages and config.has_sft and not config.is_tiny
-    if is_sft_of_adapters or (config.model.lora and _any(stages, "samples", "training")):
-        yield "peft", "[train]"
+    if config.model.engine == "vllm" and _any(stages, "samples"):
+        yield "vllm", "vllm"
     if config.run.ray_workers and (_any(stages, "samples") or "rank" in stages):
         yield "ray", "[ray]"
-    for tracker in config.run.report_to:
-        if tracker != "none":
-            yield tracker, "[trackers]"
+    yield from ((tracker, "[trackers]") for tracker in config.run.report_to if tracker != "none")
     if config.record.has_pages and _any(stages, "episodes"):
         yield "playwright", "[frontend]"
 
@@ -146,8 +137,7 @@ def _checks(run: Run, stages: Collection[str], disk: Check | None) -> Iterator[C
         yield partial(file_dialogues, run)
     if _any(left, "samples"):
         for url in config.model.server_urls:
-            is_trained = isinstance(config.algorithm, OnPolicyAlgorithm)
-            yield partial(check_server, url, "OPENAI_API_KEY", is_trained, config.model.temperature)
+            yield partial(check_server, url, "OPENAI_API_KEY", _is_on_policy(config), config.model.temperature)
     if _any(left, "episodes"):
         yield partial(_check_environment, run)
     yield partial(check_resources, run, left, disk)
@@ -163,7 +153,7 @@ def check_resources(run: Run, stages: Collection[str], disk: Check | None = None
     Args:
         run: The run.
         stages: The remaining stages.
-        disk: As in `troubles`.
+        disk: As in `unmet_requirements`.
 
     Raises:
         ColBenchError: Says what is needed, what there is and what to do.
@@ -192,9 +182,9 @@ def check_models(config: Config, stages: Collection[str]) -> None:
 def _model_checks(config: Config, left: Collection[str]) -> Iterator[Check]:
     if not config.is_tiny and ("sft" in left or _any(left, "samples", "training")):
         yield partial(check_agent_model, config, "model", config.model.model)
-    for critic, setting in (("judge", "judge_model"), ("vision_head", "vision_model")):
-        if config.algorithm.critic == critic and (path := getattr(config.algorithms, setting)):
-            yield partial(check_model, setting, path, config.model)
+    for critic, setting in (("judge", "judge_model"), ("gain", "gain_model"), ("vision_head", "vision_model")):
+        if critic in config.algorithms and (path := getattr(config.algorithms[critic].config, setting)):
+            yield partial(check_model, f"sweet.{setting}", path, config.model)
 
 
 def check_model(setting: str, path: str, arguments: Any, base: str = "", use: Use = "read") -> str:
@@ -214,7 +204,7 @@ def check_model(setting: str, path: str, arguments: Any, base: str = "", use: Us
     from sweetrl_agent.models.loading import system_prompt
 
     try:
-        has_pictures, prompt = setting == "vision_model", system_prompt(arguments)
+        has_pictures, prompt = setting == "sweet.vision_model", system_prompt(arguments)
         return check_model_files(path, arguments.revision, prompt, has_pictures, base, arguments.reasoning, use)
     except ColBenchError as error:
         raise ColBenchError(f"`{setting}` must be a folder or hub name of a chat model, got {path!r}: {error}.") from None

@@ -6,8 +6,8 @@ and that is a warning.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,11 @@ import torch
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.pipeline import stages_of
-from sweetrl_agent.core.work import Lengths, Passes, Sampling, Work
+from sweetrl_agent.core.work import Lengths, Work
 from sweetrl_agent.data.machine import available_memory, free_disk
 from sweetrl_agent.models.loading import torch_dtype
-from sweetrl_agent.models.shape import Shape
-from sweetrl_agent.trainers.gpu_plan import part_memory
-from sweetrl_agent.trainers.planning import assumed_lengths, find_shape
+from sweetrl_agent.models.shape import Shape, find_shape
+from sweetrl_agent.trainers.lengths import assumed_lengths
 from sweetrl_agent.trainers.stage_work import num_collected, num_evaluated, works_of
 
 MIB, GIB = 2**20, 2**30
@@ -30,17 +29,53 @@ _EPISODE, _CANDIDATE, _LIBRARIES = 5_000, 400, 700 * MIB
 _KEPT, _CHECKPOINT = 3, 3
 
 
-@dataclass(frozen=True)
-class Needed:
-    """Bytes that a run needs.
+def memory_of(
+    shape: Shape, work: Work, lengths: Lengths, model: Any, weight: float = 2.0, processes: int = 1
+) -> tuple[float, float]:
+    """Bytes that a stage needs at least, and an estimate of its peak, of each process; 0 without a model.
 
-    Attributes:
-        least: What it needs in any case.
-        most: What it may need.
+    Training of all weights has gradients and two moments in the weights' type. With several processes, all weights are trained under FSDP or ZeRO in float32
+    (accelerate's FSDP 2 casts what is trained), divided among the processes; before that, every process holds the whole model. Adapters are float32.
+
+    Args:
+        shape: The model's shape.
+        work: The stage's work.
+        lengths: Sizes of an average dialogue.
+        model: Settings of the agent's model; memory of other engines is not counted.
+        weight: Bytes of a weight and of an activation.
+        processes: Processes that train together.
     """
+    weights = weight * shape.parameters
 
-    least: float
-    most: float
+    def forward(tokens: float, scored: float) -> float:
+        return weight * (3.0 * tokens * shape.kv_width * shape.layers + 8.0 * shape.vocab * scored)
+
+    needs = [(0.0, 0.0)]
+    if work.trained:
+        needs.append(_training(shape, work.pass_tokens, model, weight, processes))
+    elif (
+        work.read
+    ):  # the critic's pass and the reference's: two models, but with LoRA the reference is the critic without its adapter
+        models = 1 if model.lora else 2
+        needs.append((weights, models * weights + forward(work.pass_tokens, work.pass_scored)))
+    if work.sampled and model.engine == "transformers":
+        needs.append((weights, weights + forward(work.at_once * (lengths.dialogue + 64), work.at_once)))
+    return max(least for least, _ in needs), max(most for _, most in needs)
+
+
+def _training(shape: Shape, tokens: float, model: Any, weight: float, processes: int) -> tuple[float, float]:
+    """`memory_of` passes of training. Activations are estimated at 10 weights per hidden and 4 per intermediate unit, token and layer."""
+    is_sharded = processes > 1
+    whole = (4.0 if is_sharded and not model.lora else weight) * shape.parameters
+    state = 16.0 * shape.adapters(model.lora_r, min(model.lora_layers, shape.layers)) if model.lora else 3.0 * whole
+    least = (whole + state) / processes
+    layer = 10.0 * shape.hidden + 4.0 * shape.intermediate
+    kept = shape.hidden * shape.layers + layer if model.gradient_checkpointing else layer * shape.layers
+    most = least + weight * tokens * kept
+    if is_sharded:
+        gathered = 4.0 * (shape.head + 2 * sum(a * b for a, b in shape.linear))
+        most = max(most + gathered, whole + whole / processes)
+    return least, most
 
 
 def weight_bytes(run: Any) -> float | None:
@@ -48,28 +83,27 @@ def weight_bytes(run: Any) -> float | None:
     folder = Path(run.config.model.model)
     if sizes := [path.stat().st_size for pattern in ("*.safetensors", "*.bin") for path in folder.glob(pattern)]:
         return float(sum(sizes))
-    shape, _ = find_shape(run)
+    shape, _ = find_shape(run.config)
     return None if shape is None else (4.0 if run.config.is_tiny else 2.0) * shape.parameters
 
 
-def disk_needed(run: Any, algorithms: Sequence[Any] = ()) -> Needed:
-    """What a run writes into its folder; weights only as far as the model is known.
+def disk_needed(run: Any, algorithms: Sequence[Any] = ()) -> tuple[float, float]:
+    """The least and the most bytes that a run writes into its folder besides what that has already; weights only as far as the model is known.
 
     Args:
         run: The run.
         algorithms: The algorithms of the policies that are trained in the folder, one for each; empty for the run's own. A comparison has several.
     """
     trained = algorithms or [run.algorithm]
-    stages = {name: stage for one in trained for name, stage in stages_of(one).items()}
-    works = works_of(run, stages, trained, assumed_lengths(run.config))
-    utterances = sum(part.count for part in works.get("candidates", Work()).parts if isinstance(part, Sampling))
+    stages = {name: stage for algorithm in trained for name, stage in stages_of(algorithm).items()}
+    utterances = works_of(run, stages, trained, assumed_lengths(run.config)).get("candidates", Work()).utterances
     collected = num_collected(run) if "collect" in stages else 0
     rows = (collected + num_evaluated(run) * len(trained)) * _EPISODE + utterances * _CANDIDATE
-    weights, kept = weight_bytes(run) or 0.0, _KEPT - 1 + len(trained)
+    weights, kept, checkpoint = weight_bytes(run) or 0.0, _KEPT - 1 + len(trained), _CHECKPOINT
     if run.config.model.lora:  # adapters are small
-        kept = int(run.config.has_sft)
-    least = rows / 2 + kept * weights
-    return Needed(least, 2 * rows + (kept + (0 if run.config.model.lora else _CHECKPOINT)) * weights)
+        kept, checkpoint = int(run.config.has_sft), 0
+    there = sum(path.stat().st_size for path in run.folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return max(0.0, rows / 2 + kept * weights - there), max(0.0, 2 * rows + (kept + checkpoint) * weights - there)
 
 
 def check_disk(runs: Sequence[Any], algorithms: Sequence[Any] = ()) -> None:
@@ -84,29 +118,20 @@ def check_disk(runs: Sequence[Any], algorithms: Sequence[Any] = ()) -> None:
     """
     if not runs:
         return
-    each = [_left_of(run, algorithms) for run in runs]
-    needed, free = Needed(sum(one.least for one in each), sum(one.most for one in each)), free_disk(runs[0].folder)
-    if free < needed.least:
-        folder, writes = (
-            (runs[0].folder, "and the run writes")
-            if len(runs) == 1
-            else (runs[0].folder.parent, f"and its {len(runs)} seeds write")
-        )
+    least, most = map(sum, zip(*(disk_needed(run, algorithms) for run in runs), strict=True))
+    free = free_disk(runs[0].folder)
+    if free < least:
+        folder, writes = runs[0].folder, "the run writes"
+        if len(runs) > 1:
+            folder, writes = folder.parent, f"its {len(runs)} seeds write"
         raise ColBenchError(
-            f"The disk of {folder} has {_size(free)} free, {writes} {_size(needed.least)} to {_size(needed.most)}; free some space, or "
+            f"The disk of {folder} has {_size(free)} free, and {writes} {_size(least)} to {_size(most)}; free some space, or "
             "give an `--output` on another disk."
         )
 
 
-def _left_of(run: Any, algorithms: Sequence[Any] = ()) -> Needed:
-    """What is needed besides what the folder has already."""
-    needed = disk_needed(run, algorithms)
-    there = sum(path.stat().st_size for path in run.folder.rglob("*") if path.is_file() and not path.is_symlink())
-    return Needed(max(0.0, needed.least - there), max(0.0, needed.most - there))
-
-
-def memory_needed(run: Any, left: Collection[str], works: Mapping[str, Work], lengths: Lengths) -> Needed | None:
-    """Memory that the stages need on a CPU: weights, gradients and Adam's moments at least, and activations; None if the model is unknown.
+def memory_needed(run: Any, left: Collection[str], works: Mapping[str, Work], lengths: Lengths) -> tuple[float, float]:
+    """The least memory that the stages need on a CPU, and what they may need, in bytes; 0 if the model is unknown.
 
     Args:
         run: The run.
@@ -114,29 +139,20 @@ def memory_needed(run: Any, left: Collection[str], works: Mapping[str, Work], le
         works: Their work.
         lengths: Sizes of an average dialogue.
     """
-    shape, _ = find_shape(run)
-    if shape is None:
-        return None
-    parts = [part for name in left if name in works for part in works[name].parts]
-    needs = [_part_on_cpu(run.config, shape, part, lengths) for part in parts if isinstance(part, Passes | Sampling)]
-    if not needs:
-        return Needed(0.0, 0.0)
-    return Needed(max(need.least for need in needs) + _LIBRARIES, max(need.most for need in needs) + _LIBRARIES)
+    shape, _ = find_shape(run.config)
+    model, needs = run.config.model, [(0.0, 0.0)]
+    for work in [] if shape is None else [works[name] for name in left if name in works]:
+        weight = torch_dtype(model, bool(work.trained or work.read)).itemsize
+        least, most = memory_of(shape, work, lengths, model, weight)
+        logits = 3 * 4.0 * shape.vocab * work.pass_scored if work.trained else 0.0
+        needs.append((least + _LIBRARIES, most + logits + _LIBRARIES) if most else (0.0, 0.0))
+    return max(least for least, _ in needs), max(most for _, most in needs)
 
 
-def _part_on_cpu(config: Any, shape: Shape, part: Passes | Sampling, lengths: Lengths) -> Needed:
-    model, is_trained = config.model, isinstance(part, Passes) and part.kind == "train"
-    if isinstance(part, Sampling) and model.engine != "transformers":
-        return Needed(0.0, 0.0)
-    each = torch_dtype(model, is_trained or isinstance(part, Passes)).itemsize
-    weights = each * shape.parameters
-    state = 0.0
-    if is_trained:
-        state = 16.0 * shape.adapters(model.lora_r, min(model.lora_layers, shape.layers)) if model.lora else 3.0 * weights
-    estimate = part_memory(shape, part, lengths, model)
-    others = sum(value for name, value in estimate.items() if name in ("activations", "cache", "logits")) * GIB
-    scored = 3 * 4.0 * shape.vocab * part.rows * part.scored if isinstance(part, Passes) and is_trained else 0.0
-    return Needed(weights + state, weights + state + others * each / 2 + scored)
+def _available() -> float:
+    """Memory for the models, in bytes; infinite where they are on a GPU, or it is not known."""
+    available = None if torch.cuda.is_available() else available_memory()
+    return math.inf if available is None else available
 
 
 def check_memory(run: Any, left: Collection[str]) -> None:
@@ -145,39 +161,37 @@ def check_memory(run: Any, left: Collection[str]) -> None:
     Raises:
         ColBenchError: Says what is needed and what is there.
     """
-    available = None if torch.cuda.is_available() else available_memory()
     lengths = assumed_lengths(run.config)
-    needed = memory_needed(run, left, works_of(run, run.stages, [run.algorithm], lengths), lengths)
-    if available is not None and needed is not None and available < needed.least:
+    least, _ = memory_needed(run, left, works_of(run, run.stages, [run.algorithm], lengths), lengths)
+    if (available := _available()) < least:
         raise ColBenchError(
-            f"This machine has {_size(available)} of memory available, and the run needs at least {_size(needed.least)} for weights, gradients and the "
+            f"This machine has {_size(available)} of memory available, and the run needs at least {_size(least)} for weights, gradients and the "
             "optimizer; train adapters (`--lora true`), or take a smaller `--model` or a larger machine."
         )
 
 
 def warnings(run: Any, left: Collection[str], works: Mapping[str, Work], lengths: Lengths) -> list[str]:
     """Sentences on disk and memory that may not suffice; [] if they do."""
-    found, disk, free = [], _left_of(run), free_disk(run.folder)
-    if left and free < disk.most:
-        found.append(
-            f"The disk of {run.folder} has {_size(free)} free, and the run may write up to {_size(disk.most)}; free some space, or give an `--output` on "
+    sentences, most, free = [], disk_needed(run)[1], free_disk(run.folder)
+    if left and free < most:
+        sentences.append(
+            f"The disk of {run.folder} has {_size(free)} free, and the run may write up to {_size(most)}; free some space, or give an `--output` on "
             "another disk."
         )
-    available = None if torch.cuda.is_available() else available_memory()
-    needed = memory_needed(run, left, works, lengths)
-    if available is not None and needed is not None and needed.least <= available < needed.most:
-        found.append(
-            f"This machine has {_size(available)} of memory available, and the run may need {_size(needed.most)}; smaller micro-batches, a smaller "
+    least, most = memory_needed(run, left, works, lengths)
+    if least <= (available := _available()) < most:
+        sentences.append(
+            f"This machine has {_size(available)} of memory available, and the run may need {_size(most)}; smaller micro-batches, a smaller "
             "`--generation_batch` and `--gradient_checkpointing true` take less."
         )
-    return found
+    return sentences
 
 
 def disk_line(run: Any) -> str:
     """The disk that a run needs, for its plan."""
     weights = weight_bytes(run)
     beside = "" if weights is not None else ", and the weights of the model"
-    return f"disk       up to {_size(disk_needed(run).most)}{beside}; {_size(free_disk(run.folder))} are free"
+    return f"disk       up to {_size(disk_needed(run)[1])}{beside}; {_size(free_disk(run.folder))} are free"
 
 
 def _size(count: float) -> str:

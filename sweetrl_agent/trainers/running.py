@@ -16,11 +16,12 @@ from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.trainer_utils import get_last_checkpoint
 
+from colbench_gym.files import Row
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.callback import Callbacks
 from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.data.distributed import gradient_accumulation_steps, is_first, num_processes, refuse_other_sharding, sharding
-from sweetrl_agent.data.files import SECONDS, Row
+from sweetrl_agent.data.files import SECONDS
 from sweetrl_agent.models.loading import merged, torch_dtype
 from sweetrl_agent.trainers.bridge import CallbackBridge, logged_rows
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
@@ -29,6 +30,8 @@ _log = logging.getLogger(__name__)
 CHECKPOINTS = "checkpoints"
 #: Metric: cumulative number of tokens processed by the model, including both sides of a pair and the user's messages.
 TRAINED_TOKENS = "num_input_tokens_seen"
+#: Metric: cumulative number of tokens read without training on them, by a critic or for the likelihood of given texts; absent where there are none.
+SCORED_TOKENS = "scored_tokens"
 
 
 class StageClock:
@@ -152,7 +155,7 @@ def train_stage(
         _log.info("%s: resumes from step %s", stage, last.rpartition("-")[2])
     trainer.train(resume_from_checkpoint=last)
     everyone = trainer.accelerator.wait_for_everyone
-    with arriving(folder, everyone) as beside:
+    with atomic_folder(folder, everyone) as beside:
         if is_merged:
             merged(trainer.accelerator.unwrap_model(trainer.model)).save_pretrained(beside)
         else:
@@ -168,18 +171,18 @@ def train_stage(
 
 def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
     """Save a finished model to `folder`, atomically."""
-    with arriving(folder) as beside:
+    with atomic_folder(folder) as beside:
         model.save_pretrained(beside)
         tokenizer.save_pretrained(beside)
         _sort_modules(beside / "adapter_config.json")
 
 
-def _nobody() -> None:
-    pass
+def no_barrier() -> None:
+    """Wait for no other process: the default of `atomic_folder`."""
 
 
 @contextlib.contextmanager
-def arriving(folder: Path, everyone: Callable[[], None] = _nobody) -> Iterator[Path]:
+def atomic_folder(folder: Path, everyone: Callable[[], None] = no_barrier) -> Iterator[Path]:
     """Context manager of a temporary folder that all processes write to, which need not exist; it replaces `folder` at the end.
 
     Args:
@@ -208,35 +211,6 @@ def _sort_modules(config: Path) -> None:
         names = found.get("target_modules")
         found["target_modules"] = sorted(names) if isinstance(names, list) else names
         config.write_text(json.dumps(found, indent=2, sort_keys=True), encoding="utf-8")
-
-
-class Checkpoint:
-    """Checkpoint of our own training loops: weights, optimizer state, steps done and metrics, in one file."""
-
-    def __init__(self, path: Path, model: Any, optimizer: torch.optim.Optimizer) -> None:
-        """Save this model and optimizer in `path`."""
-        self.path, self.model, self.optimizer = path, model, optimizer
-
-    def load(self) -> tuple[int, list[Row]]:
-        """Restore the checkpoint; returns the steps done and their metrics, (0, []) if there is none."""
-        if not self.path.exists():
-            return 0, []
-        saved = torch.load(self.path, weights_only=True, map_location=next(self.model.parameters()).device)
-        self.model.load_state_dict(saved["model"])
-        self.optimizer.load_state_dict(saved["optimizer"])
-        return int(saved["done"]), list(saved["metrics"])
-
-    def save(self, done: int, metrics: list[Row]) -> None:
-        """Replace the file."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_name(self.path.name + ".part")
-        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "done": done, "metrics": metrics}
-        torch.save(state, part)
-        part.replace(self.path)
-
-    def remove(self) -> None:
-        """Remove the checkpoint once the finished model is saved."""
-        self.path.unlink(missing_ok=True)
 
 
 def _drop_torn_checkpoints(checkpoints: Path) -> None:

@@ -24,7 +24,7 @@ from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
 from sweetrl_agent.trainers.demonstration_file import dialogue, file_dialogues
-from sweetrl_agent.trainers.running import arriving, train_stage, trainer_arguments
+from sweetrl_agent.trainers.running import atomic_folder, train_stage, trainer_arguments
 from sweetrl_agent.trainers.sft import CloningTrainer, bucketed_order, sft_dataset
 
 _log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ def train_initial(run: Run) -> None:
     if not run.config.has_sft:
         return
     if run.config.initial_policy == "packaged":
-        with arriving(run.path("initial")) as beside:
+        with atomic_folder(run.path("initial")) as beside:
             copy_to(beside)
         return
     if run.config.is_tiny and run.config.sft.initial_policy == "packaged":

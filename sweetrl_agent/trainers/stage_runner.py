@@ -1,21 +1,29 @@
-"""Runs the stages of a run in order, each once, and prints the plan of a dry run."""
+"""Runs the stages of a run in order, each once, and says beforehand what they do and how long they take."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
+
+import torch
 
 import sandboxes
 from colbench_gym.errors import ColBenchError
+from colbench_gym.files import write_text
 from sandboxes.cpus import usable_cpus
+from sweetrl_agent.config.pipeline import stages_of
+from sweetrl_agent.core.stage import Stage
+from sweetrl_agent.data.distributed import is_first, num_processes
+from sweetrl_agent.data.folder_guide import folder_guide
+from sweetrl_agent.models.loading import dtype_line
 from sweetrl_agent.trainers.forecast import Forecast, as_lines, in_words, make_forecast, time_left
-from sweetrl_agent.trainers.planning import gpu_lines
-from sweetrl_agent.trainers.resources import disk_line, warnings
-
-if TYPE_CHECKING:
-    from sweetrl_agent.data.run import Run
+from sweetrl_agent.trainers.preflight import check_model
+from sweetrl_agent.trainers.resources import warnings
+from sweetrl_agent.trainers.run import Run
+from sweetrl_agent.trainers.stage_work import works_of
 
 _log = logging.getLogger(__name__)
 
@@ -34,127 +42,145 @@ def check_order(run: Run, wanted: str, invalid: Mapping[str, str]) -> None:
     names = [name for name in run.stages if name != "sft" or run.config.has_sft or name == wanted]
     if wanted not in ("all", *names):
         raise ValueError(f"`stage` must be one of {tuple(run.stages)} for {run.algorithm.name!r}, or all, got {wanted!r}.")
-    missing = [
-        name for name in names[: 0 if wanted == "all" else names.index(wanted)] if not run.is_done(name) or name in invalid
-    ]
+    missing = left(run, names[: 0 if wanted == "all" else names.index(wanted)], invalid)
     if missing:
         why = next((f" ({invalid[name]})" for name in missing if name in invalid), "")
         raise ValueError(f"Stage {wanted!r} needs the files of {missing}{why}; run these first, or leave out `--stage`.")
 
 
-def left(run: Run, invalid: Collection[str] = ()) -> list[str]:
+def left(run: Run, stages: Collection[str], invalid: Collection[str] = (), wanted: str = "all") -> list[str]:
     """Requested stages that are not done, or are to be done again."""
-    wanted = run.config.run.stage
-    return [name for name in run.stages if wanted in ("all", name) and (not run.is_done(name) or name in invalid)]
+    return [name for name in stages if wanted in ("all", name) and (not run.is_done(name) or name in invalid)]
 
 
-def run_stages(run: Run, wanted: str) -> None:
-    """Run the requested stages that are not done; the report is always made again."""
-    import torch
+def set_threads(threads: int) -> None:
+    """Set torch's threads; 0 for an equal share of the cores for each process."""
+    torch.set_num_threads(threads or max(usable_cpus() // num_processes(), 1))
 
-    from sweetrl_agent.data.distributed import is_first, num_processes
-    from sweetrl_agent.data.files import write_text
-    from sweetrl_agent.data.folder_guide import folder_guide
-    from sweetrl_agent.models.loading import dtype_line
 
-    def say(text: str) -> None:
-        _log.log(logging.INFO if is_first() else logging.DEBUG, "%s", text)
+def run_stages(
+    run: Run, stages: Mapping[str, Stage], wanted: str = "all", forecast: Forecast | None = None, label: str = ""
+) -> None:
+    """Run the requested stages that are not done; the report is always made again.
 
-    if run.record.has_sandbox:
-        say("sandbox: {} ({})".format(*sandboxes.resolve(run.config.task.sandbox_spec())))
-    if run.note:
-        say(run.note)
-    torch.set_num_threads(run.config.run.threads or max(usable_cpus() // num_processes(), 1))
-    todo = left(run, ["report"])
-    if not run.config.is_tiny:
-        say(f"dtype: {dtype_line(run.config.model)}")
-    forecast = _forecast(run, todo) if is_first() else None
-    if forecast is not None:
-        expected = forecast.expected(run.seconds)
-        for line in [*as_lines(expected, todo, run.seconds, forecast.uncertainty), *forecast.about()]:
-            say(line)
-        for sentence in warnings(run, todo, {name: work for name, (work, _) in expected.items()}, forecast.lengths):
-            _log.warning("%s", sentence)
-        write_text(run.path("README.md"), folder_guide(run.algorithm.title, run.stages, run.algorithm.policy))
-    for name, stage in run.stages.items():
+    Args:
+        run: The run.
+        stages: Its stages with their functions, by name.
+        wanted: The stage; "all" for all.
+        forecast: Forecast of the stages; None to show no times.
+        label: Text before every message.
+    """
+    for number, (name, stage) in enumerate(stages.items(), 1):
         if wanted not in ("all", name):
             continue
         if name != "report" and run.is_done(name):
-            say(f"{name}: done before, {run.seconds[name]:.0f} s")
+            _say(f"{label}{name}: done before, {run.seconds[name]:.0f} s")
         elif is_first() or stage.is_distributed:
-            if name != "report" and forecast is not None:
-                say(_heading(forecast, name, left(run, ["report"])))
+            if name != "report":
+                what = (
+                    stage.purpose
+                    if forecast is None
+                    else _with_times(run, stage, forecast, left(run, stages, ["report"], wanted))
+                )
+                _say(f"{label}[{number}/{len(stages)}] {name}: {what}")
             with run.stage(stage):
                 stage.run(run)
         if not is_first() and name != "report":  # the report is the last stage, no process waits for it
             run.wait_for(name)
 
 
-def _heading(forecast: Forecast, name: str, todo: list[str]) -> str:
+def _say(text: str) -> None:
+    _log.log(logging.INFO if is_first() else logging.DEBUG, "%s", text)
+
+
+def _with_times(run: Run, stage: Stage, forecast: Forecast, todo: list[str]) -> str:
     """What a stage does, how long it takes, and how long the rest of the run takes."""
-    run: Any = forecast.run
     expected = forecast.expected(run.seconds)
-    work, seconds = expected[name]
-    number, text = list(run.stages).index(name) + 1, work.text or run.stages[name].purpose
-    left = time_left(expected, todo)
-    rest = f"; {in_words(left)} left in all" if left is not None and len(todo) > 1 else ""
-    return f"[{number}/{len(run.stages)}] {name}: {text}, {in_words(seconds)}{rest}"
+    work, seconds = expected[stage.name]
+    total = time_left(expected, todo)
+    rest = f"; {in_words(total)} left in all" if total is not None and len(todo) > 1 else ""
+    return f"{work.text or stage.purpose}, {in_words(seconds)}{rest}"
 
 
-def _forecast(run: Run, todo: Collection[str]) -> Forecast:
-    """The forecast of the run's stages on this machine."""
-    return make_forecast(run, run.stages, [run.algorithm], todo)
+def tell_plan(run: Run) -> Forecast | None:
+    """Log what a run is about to do, and write the guide of its folder; returns the forecast of its stages, None but in the first process."""
+    if run.record.has_sandbox:
+        _say(_sandbox_line(run))
+    if run.note:
+        _say(run.note)
+    if not run.config.is_tiny:
+        _say(f"dtype: {dtype_line(run.config.model)}")
+    if not is_first():
+        return None
+    todo = left(run, run.stages, ["report"], run.config.run.stage)
+    forecast = make_forecast(run, partial(works_of, run, run.stages, [run.algorithm]), todo)
+    lines, warned = _times(run, forecast, todo, run.seconds)
+    for line in lines:
+        _say(line)
+    for sentence in warned:
+        _log.warning("%s", sentence)
+    write_text(run.path("README.md"), folder_guide(run.algorithm.title, run.stages, run.algorithm.folders))
+    return forecast
 
 
-def print_plan(run: Run, invalid: Mapping[str, str]) -> None:
-    """Print what the run would do.
+def _sandbox_line(run: Run) -> str:
+    return "sandbox: {} ({})".format(*sandboxes.resolve(run.config.task.sandbox_spec()))
+
+
+def _times(run: Run, forecast: Forecast, todo: Collection[str], done: Mapping[str, float]) -> tuple[list[str], list[str]]:
+    """Lines of the stages with their times here, and warnings of what they need of disk and memory."""
+    expected = forecast.expected(done)
+    works = {name: work for name, (work, _) in expected.items()}
+    lines = [*as_lines(expected, todo, run.seconds, forecast.uncertainty), *forecast.about()]
+    return lines, warnings(run, todo, works, forecast.lengths)
+
+
+def time_lines(
+    run: Run, stages: Mapping[str, Stage], algorithms: Sequence[Any], todo: Sequence[str], invalid: Collection[str]
+) -> tuple[list[str], Forecast]:
+    """Lines of a dry run on the times of stages, with warnings; and their forecast.
 
     Args:
         run: The run.
-        invalid: Stages that are to be done again, and why.
+        stages: Its stages by name.
+        algorithms: The algorithms that have stages of their own among them.
+        todo: Stages that are left to do.
+        invalid: Stages that are to be done again.
     """
-    from sweetrl_agent.models.loading import dtype_line
-    from sweetrl_agent.trainers.preflight import check_model
+    set_threads(run.config.run.threads)
+    forecast = make_forecast(run, partial(works_of, run, stages, algorithms), todo)
+    done = {name: seconds for name, seconds in run.seconds.items() if name not in invalid}
+    lines, warned = _times(run, forecast, todo, done)
+    return [*lines, *(f"warning    {sentence}" for sentence in warned)], forecast
 
+
+def plan_lines(run: Run, algorithms: Sequence[Any]) -> list[str]:
+    """Lines of a dry run: model, tasks, sandbox, and what each algorithm does.
+
+    Args:
+        run: The run.
+        algorithms: The algorithms that are trained in its folder.
+
+    Raises:
+        ValueError: If a trainer refuses a setting.
+    """
     config, sources = run.config, run.sources
     num_tasks, per_task = len(run.tasks), config.collect.trajectories_per_task
     limits = [run.record.turn_limit(task, config.task) for task in run.tasks]
     turns = f"at most {per_task * sum(filter(None, limits))} turns" if all(limits) else "turns"
-    print(f"model      {config.model.model} ({config.model.engine}, {'LoRA' if config.model.lora else 'all weights'})")
+    lines = [f"model      {config.model.model} ({config.model.engine}, {'LoRA' if config.model.lora else 'all weights'})"]
     if not config.is_tiny:
-        print(f"dtype      {dtype_line(config.model)}")
+        lines.append(f"dtype      {dtype_line(config.model)}")
         with suppress(ColBenchError):  # a fault is printed with the others
-            print(f"template   {check_model('model', config.model.model, config.model)}")
+            lines.append(f"template   {check_model('model', config.model.model, config.model)}")
     human = f"; human: {config.task.simulator}" if run.record.simulators else ""
-    measured = ", ".join(f"{len(own)} {name} ({sources[name]})" for name, own in run.held_out.items())
-    print(f"tasks      {num_tasks} of {len(run.train)} train ({sources['train']}), {measured}{human}")
-    if run.note:
-        print(run.note)
-    if run.record.has_sandbox:
-        print("sandbox    {} ({})".format(*sandboxes.resolve(config.task.sandbox_spec())))
-    print(f"algorithm  {run.algorithm.title}: {', '.join(run.stages)}")
-    if "collect" in run.stages:
-        print(f"collect    {num_tasks * per_task} trajectories, {turns} of {config.model.max_new_tokens} tokens")
-    for line in run.algorithm.plan(run):
-        print(line)
-    _print_times(run, invalid)
-
-
-def _print_times(run: Run, invalid: Mapping[str, str]) -> None:
-    """Print the stages with their times here, what they need of disk and memory, and the plan for named GPUs."""
-    import torch
-
-    torch.set_num_threads(run.config.run.threads or usable_cpus())
-    todo = left(run, invalid)
-    forecast = _forecast(run, todo)
-    expected = forecast.expected({name: seconds for name, seconds in run.seconds.items() if name not in invalid})
-    works = {name: work for name, (work, _) in expected.items()}
-    for line in [*as_lines(expected, todo, run.seconds, forecast.uncertainty), *forecast.about()]:
-        print(line)
-    for name, why in invalid.items():
-        print(f"again      {name}: {why}")
-    print(disk_line(run))
-    for sentence in warnings(run, todo, works, forecast.lengths):
-        print(f"warning    {sentence}")
-    for line in gpu_lines(run, run.stages, todo, forecast.lengths):
-        print(line)
+    measured = ", ".join(f"{len(tasks)} {split} ({sources[split]})" for split, tasks in run.held_out.items())
+    lines.append(f"tasks      {num_tasks} of {len(run.train)} train ({sources['train']}), {measured}{human}")
+    lines += [run.note] if run.note else []
+    lines += [_sandbox_line(run).replace("sandbox: ", "sandbox    ", 1)] if run.record.has_sandbox else []
+    if any("collect" in algorithm.shared for algorithm in algorithms):
+        count = num_tasks * per_task
+        lines.append(f"collect    {count} trajectories, {turns} of {config.model.max_new_tokens} tokens")
+    for algorithm in algorithms:
+        lines += [f"algorithm  {algorithm.title}: {', '.join(stages_of(algorithm))}", *algorithm.plan(run)]
+    return lines

@@ -1,16 +1,33 @@
-"""The work of all stages of a run: of the shared ones, of evaluation, and what algorithms state of their own."""
+"""The work of all stages of a run: of the shared ones, of evaluation, of training on pairs, and what algorithms state of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from colbench_gym.files import count_rows
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.stage import Stage
-from sweetrl_agent.core.work import Lengths, Part, Passes, Work, episodes, training
-from sweetrl_agent.data.files import count_rows
+from sweetrl_agent.core.work import EXPECTED_SHARE, Lengths, Work, episodes, reading, training
+
+
+def planned_run(config: Any, tasks: Sequence[Any], held_out: Mapping[str, Sequence[Any]], folder: Path) -> Any:
+    """A run as far as a plan reads it: nothing is loaded, and nothing need be in its folder.
+
+    Args:
+        config: All settings.
+        tasks: Its training tasks.
+        held_out: Its other tasks, by split.
+        folder: Its folder.
+    """
+    return SimpleNamespace(
+        config=config, record=config.record, seed=config.run.seed, tasks=tasks, train=tasks, held_out=held_out, path=folder.joinpath,
+        artifact=lambda name, file: folder / file if name == "sweet" else folder / name / file,
+        environment=partial(config.record.environments, config),
+    )  # fmt: skip
 
 
 def works_of(run: Run, stages: Mapping[str, Stage], algorithms: Sequence[Any], lengths: Lengths) -> dict[str, Work]:
@@ -22,27 +39,20 @@ def works_of(run: Run, stages: Mapping[str, Stage], algorithms: Sequence[Any], l
         algorithms: The algorithms that have stages of their own among them.
         lengths: Sizes of an average dialogue.
     """
-    shared = {
+    collected, batch = num_collected(run), run.config.model.generation_batch
+    works = {
         "sft": _sft(run, lengths),
-        "collect": _collect(run, lengths),
+        "collect": Work(f"{collected:,} episodes of {len(run.tasks):,} tasks") + episodes(collected, lengths, batch),
         "pairs": Work(),
         "evaluate": _evaluate(run, lengths),
         "report": Work(),
     }
-    owned: dict[str, Work] = {}
     for algorithm in algorithms:
-        own = [name for name in stages if name in algorithm.stages]
-        overrides = next((stages[name].overrides for name in own if stages[name].overrides), {})
-        settled: Any = run
-        owned |= algorithm.work(settled.with_settings(overrides) if overrides else run, lengths)
-    one = _episodes_of_one(run)
-    of_one = Work(f"{one:,} episodes", episodes(one, lengths, run.config.model.generation_batch))
-    return {
-        name: shared.get(name)
-        or owned.get(name)
-        or (of_one if name.startswith("evaluate ") else Work(not_timed="its algorithm states no work (`Algorithm.work`)"))
-        for name in stages
-    }
+        works |= algorithm.work(run, lengths)
+    measured = _num_measured(run)
+    of_policy = Work(f"{measured:,} episodes") + episodes(measured, lengths, batch)
+    unknown = Work(not_timed="its algorithm states no work (`Algorithm.work`)")
+    return {name: works.get(name) or (of_policy if name.startswith("evaluate ") else unknown) for name in stages}
 
 
 def num_collected(run: Run) -> int:
@@ -50,34 +60,27 @@ def num_collected(run: Run) -> int:
     return len(run.tasks) * int(run.config.collect.trajectories_per_task)
 
 
-def _collect(run: Run, lengths: Lengths) -> Work:
-    count = num_collected(run)
-    text = f"{count:,} episodes of {len(run.tasks):,} tasks"
-    return Work(text, episodes(count, lengths, run.config.model.generation_batch))
-
-
-def _episodes_of_one(run: Run) -> int:
+def _num_measured(run: Run) -> int:
     """Episodes of the evaluation of one policy."""
     return sum(len(tasks) for tasks in run.held_out.values()) * int(run.config.evaluation.eval_episodes)
 
 
-def num_policies(run: Run) -> int:
-    """Number of policies that a run evaluates."""
+def _num_policies(run: Run) -> int:
     return 1 + int(run.config.evaluation.eval_initial) + int(run.config.has_pretrained)
 
 
 def num_evaluated(run: Run) -> int:
     """Episodes of a run's evaluation."""
-    return _episodes_of_one(run) * num_policies(run)
+    return _num_measured(run) * _num_policies(run)
 
 
 def _evaluate(run: Run, lengths: Lengths) -> Work:
     count, given = num_evaluated(run), run.config.evaluation
-    parts: list[Part] = [*episodes(count, lengths, run.config.model.generation_batch)]
+    work = Work(f"{count:,} episodes") + episodes(count, lengths, run.config.model.generation_batch)
     if getattr(run.config.algorithm, "critic", ""):  # dialogues that are shown get advantages, by the critic and its reference
-        shown = num_policies(run) * min(given.shown_dialogues, len(run.held_out["test"])) + given.hint_turns
-        parts.append(Passes("read", 2 * shown, 1, lengths.dialogue + lengths.hidden, lengths.spoken))
-    return Work(f"{count:,} episodes", tuple(parts))
+        shown = _num_policies(run) * min(given.shown_dialogues, len(run.held_out["test"])) + given.hint_turns
+        work += reading(2 * shown, 1, lengths.dialogue + lengths.hidden, lengths.spoken)
+    return work
 
 
 def _sft(run: Run, lengths: Lengths) -> Work:
@@ -86,18 +89,32 @@ def _sft(run: Run, lengths: Lengths) -> Work:
         return Work(f"none: {model.model} is the initial policy")
     if run.config.initial_policy == "packaged":
         return Work("none: the initial policy comes with the package")
-    count, row = num_demonstrations(run), lengths.as_trained(model.history)
-    micro = config.sft_batch if run.config.is_tiny else min(config.sft_micro_batch, config.sft_batch)
-    if model.history >= 0:
-        text, rows = f"{count:,} dialogues, batches of {config.sft_batch} turns", count * lengths.turns
-    else:
-        steps = config.sft_epochs * (count // config.sft_batch)
-        text, rows = f"{steps:,} steps of {config.sft_batch} dialogues", count // config.sft_batch * config.sft_batch
-    row = replace(row, hidden=0.0)
-    return Work(text, (training(rows, config.sft_batch, micro, config.sft_epochs, row.dialogue, row.spoken),))
+    count, file, batch = int(config.sft_dialogues), run.config.task.demonstrations, config.sft_batch
+    if file and not run.config.demonstrates_source:
+        count = min(count, count_rows(Path(file)))
+    text = f"{count:,} dialogues, batches of {batch} turns"
+    if model.history < 0:
+        text, count = f"{config.sft_epochs * (count // batch):,} steps of {batch} dialogues", count // batch * batch
+    micro_batch = batch if run.config.is_tiny else config.sft_micro_batch
+    return Work(text) + training(*lengths.rows(count, model.history), batch, micro_batch, config.sft_epochs)
 
 
-def num_demonstrations(run: Run) -> int:
-    """Number of demonstrations: at most those of the file, if one is given."""
-    wanted, file = int(run.config.sft.sft_dialogues), run.config.task.demonstrations
-    return min(wanted, count_rows(Path(file))) if file and not run.config.demonstrates_source else wanted
+def pair_work(
+    run: Run, lengths: Lengths, batch: int, micro_batch: int, epochs: float, reads: int = 1, hidden: float = 0.0
+) -> Work:
+    """The work of training on the outcome pairs: those of the file, or before it is there the expected share of all possible ones.
+
+    Args:
+        run: The run.
+        lengths: Sizes of an average dialogue.
+        batch: Pairs of an optimizer step.
+        micro_batch: Pairs of a pass.
+        epochs: Epochs.
+        reads: Forward passes over each pair besides: 1 for the reference's.
+        hidden: Tokens of hidden information in front of each dialogue.
+    """
+    known = count_rows(run.path("outcome_pairs.jsonl"))
+    most = known or num_collected(run) - len(run.tasks)
+    text = f"{'' if known else 'at most '}{most:,} pairs, {epochs:g} epochs"
+    rows, tokens, scored = lengths.rows(known or most * EXPECTED_SHARE, run.config.model.history)
+    return Work(text) + training(rows, tokens + hidden, scored, batch, micro_batch, epochs, sides=2, reads=reads)

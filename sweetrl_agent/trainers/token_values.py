@@ -1,102 +1,118 @@
-"""Trains token-level action values (`critics.token_values`) on behaviour data, and loads the policy that they perturb."""
+"""Algorithms that train token-level action values (`critics.token_values`) on behaviour data and sample from the policy that they perturb."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
+from transformers import TrainerCallback, TrainingArguments, set_seed
 
+from colbench_gym.files import Row
+from sweetrl_agent.core.algorithm import START, Algorithm
+from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.core.work import Lengths, Part, Work, reading, training
+from sweetrl_agent.core.settings import setting
+from sweetrl_agent.core.work import Lengths, Work, training
 from sweetrl_agent.critics.token_values import TokenEstimates, TokenValues
 from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.data.files import Row
 from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, merged, policy_on, system_prompt
 from sweetrl_agent.policies.perturbed import PerturbedModel
 from sweetrl_agent.policies.slots import body
-from sweetrl_agent.trainers.muon import MuonWithAdamW
+from sweetrl_agent.trainers.muon import ModuleTrainer
 from sweetrl_agent.trainers.offline import action_tokens, offline_episodes
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 
-VALUES = "values.safetensors"
-Loss = Callable[[TokenEstimates], Tensor]
+
+@dataclass(frozen=True)
+class ValueConfig:
+    """Settings of an algorithm that trains token-level action values. "Released" is LMRL-Gym's code, with GPT-2."""
+
+    learning_rate: float = setting(1e-3, "Learning rate of the values; released: 1e-4 on Maze, 1e-5 on Wordle.")
+    muon_learning_rate: float = setting(
+        0.0,
+        "Learning rate of Muon, for all matrices but embeddings; `learning_rate` is then for the rest. 0 for AdamW alone, as released.",
+    )
+    batch: int = setting(32, "Dialogues per optimizer step; released: 32.", least=1)
+    epochs: float = setting(4.0, "Epochs over the behaviour data; released: 1, on more data.")
+    gamma: float = setting(0.99, "Discount per token of the agent; released: 0.99.", most=1)
+    cql: float = setting(0.01, "Weight of the CQL term; released: 0 on Maze, 0.1 on Car Dealer, 0.01 elsewhere.")
+    reward_scale: float = setting(
+        1.0,
+        "Rewards are divided by it, so that values are of the order of 1: choose a usual return. None in the released code.",
+        above=0,
+    )
+    beta: float = setting(16.0, "Weight of Q in the logits that actions are sampled from; released: 8 on Maze, 16 elsewhere.")
 
 
-def train_values(
-    run: Run, stage: str, folder: Path, config: Any, loss: Loss, bootstraps: bool, target_rate: float = 0.0
-) -> None:
-    """Train the values on the run's behaviour data, from a copy of the initial policy's body; writes their folder.
+class ValueAlgorithm(Algorithm):
+    """Trains token-level action values on behaviour data; its agent is the initial policy, perturbed by them. A subclass defines `loss`.
 
-    Args:
-        run: The run.
-        stage: Name of the stage in the metrics.
-        folder: Folder of the agent.
-        config: Settings `learning_rate`, `muon_learning_rate`, `batch` and `epochs`.
-        loss: The algorithm's loss of a batch.
+    A field `polyak` of its `Config` is the rate at which the target follows, per optimizer step.
+
+    Attributes:
         bootstraps: Whether it has V and a target.
-        target_rate: Rate at which the target follows, per optimizer step.
-
-    Raises:
-        ColBenchError: As `offline_episodes`.
     """
-    set_seed(run.seed)
-    arguments = run.config.model
-    tokenizer = load_tokenizer(run.initial_model, arguments)
-    dataset = action_tokens(
-        offline_episodes(run), Chat(tokenizer, arguments.reasoning), system_message(system_prompt(arguments)), arguments.history
-    )
-    given = trainer_arguments(folder, run.seed, arguments, config.batch, config.batch, config.learning_rate, config.epochs)
-    trainer = ValueTrainer(
-        loss=loss,
-        muon_learning_rate=config.muon_learning_rate,
-        model=_new_values(run, bootstraps),
-        args=TrainingArguments(**given, remove_unused_columns=False),
-        train_dataset=dataset,
-        callbacks=[_TargetUpdate(target_rate)],
-    )
-    run.add_metrics(stage, train_stage(trainer, tokenizer, folder, stage, run.callbacks))
+
+    Config: ClassVar[type] = ValueConfig
+    shared, requires, engines = START, frozenset({"behaviour"}), ("transformers",)
+    bootstraps: ClassVar[bool] = False
+
+    def loss(self, estimates: TokenEstimates) -> Tensor:
+        """The loss of a batch, whose rewards are divided by `reward_scale`."""
+        raise NotImplementedError
+
+    def train(self, run: Run) -> None:
+        """Train the values on the run's behaviour data, from a copy of the initial policy's body; writes the agent's folder.
+
+        Raises:
+            ColBenchError: As `offline_episodes`.
+        """
+        set_seed(run.seed)
+        config, arguments, folder = self.config, run.config.model, run.path(self.policies[AGENT])
+        tokenizer = load_tokenizer(run.initial_model, arguments)
+        chat, instructions = Chat(tokenizer, arguments.reasoning), system_message(system_prompt(arguments))
+        dataset = action_tokens(offline_episodes(run), chat, instructions, arguments.history)
+        given = trainer_arguments(folder, run.seed, arguments, config.batch, config.batch, config.learning_rate, config.epochs)
+        trainer = ValueTrainer(
+            loss=lambda estimates: self.loss(estimates.scaled(config.reward_scale)),
+            muon_learning_rate=config.muon_learning_rate,
+            model=_new_values(run, self.bootstraps),
+            args=TrainingArguments(**given, remove_unused_columns=False),
+            train_dataset=dataset,
+            callbacks=[_TargetUpdate(getattr(config, "polyak", 0.0))],
+        )
+        run.add_metrics(self.name, train_stage(trainer, tokenizer, folder, self.name, run.callbacks))
+
+    def load(self, run: Run) -> Policy:
+        """Load the policy that samples from log pi_beta + beta Q; pi_beta is the initial policy, Q that of the target if there is one."""
+        start, arguments = run.initial_model, run.config.model
+        values = _new_values(run, self.bootstraps)
+        values.restore(run.path(self.policies[AGENT]))
+        policy = merged(load_model(start, start, arguments, is_trained=False))
+        model = PerturbedModel(policy, values.acting, self.config.beta).requires_grad_(False)
+        return policy_on(model, load_tokenizer(start, arguments), arguments)
 
 
 def values_work(run: Run, config: Any, lengths: Lengths, bootstraps: bool) -> Work:
-    """The work of `train_values`.
+    """The work of `ValueAlgorithm.train`.
 
     Args:
         run: The run.
-        config: As there.
+        config: Settings of the algorithm.
         lengths: Sizes of an average dialogue.
-        bootstraps: As there.
+        bootstraps: Whether it has V and a target.
     """
-    row = lengths.as_trained(run.config.model.history)
-    rows = run.config.sft.sft_dialogues * lengths.turns / row.turns
-    parts: list[Part] = [training(rows, config.batch, config.batch, config.epochs, row.dialogue, row.spoken)]
-    if bootstraps:  # the target's pass
-        parts.append(reading(rows * config.epochs, config.batch, row.dialogue, row.spoken))
-    return Work(f"{run.config.sft.sft_dialogues:,} episodes, {config.epochs:g} epochs", tuple(parts))
-
-
-def load_perturbed(run: Run, folder: Path, beta: float, bootstraps: bool) -> Policy:
-    """The policy that samples from log pi_beta + beta Q, by trained values.
-
-    Args:
-        run: The run; pi_beta is its initial policy.
-        folder: Folder that `train_values` wrote.
-        beta: Weight of the values.
-        bootstraps: As in `train_values`.
-    """
-    start, arguments = run.initial_model, run.config.model
-    values = _new_values(run, bootstraps)
-    values.load_state_dict(load_file(folder / VALUES))
-    policy = merged(load_model(start, start, arguments, is_trained=False))
-    model = PerturbedModel(policy, values.acting, beta).requires_grad_(False)
-    return policy_on(model, load_tokenizer(start, arguments), arguments)
+    count, reads = run.config.sft.sft_dialogues, config.epochs if bootstraps else 0.0  # the target's
+    rows = lengths.rows(count, run.config.model.history)
+    return Work(f"{count:,} episodes, {config.epochs:g} epochs") + training(
+        *rows, config.batch, config.batch, config.epochs, reads=reads
+    )
 
 
 def _new_values(run: Run, bootstraps: bool) -> TokenValues:
@@ -109,12 +125,12 @@ def _new_values(run: Run, bootstraps: bool) -> TokenValues:
     return TokenValues(body(adapted(model, run.config.model)), vocabulary, bootstraps).float().to(device)
 
 
-class ValueTrainer(Trainer):  # type: ignore[misc]
-    """`Trainer` on `action_tokens`."""
+class ValueTrainer(ModuleTrainer):
+    """`ModuleTrainer` of `TokenValues` on `action_tokens`."""
 
-    def __init__(self, *, loss: Loss, muon_learning_rate: float, **kwargs: Any) -> None:
-        """As `Trainer`, with our collator and a loss of `TokenEstimates`; 0 for `muon_learning_rate` is AdamW alone."""
-        self.loss, self.muon_learning_rate = loss, muon_learning_rate
+    def __init__(self, *, loss: Callable[[TokenEstimates], Tensor], **kwargs: Any) -> None:
+        """As `MuonTrainer`, with our collator and a loss of `TokenEstimates`."""
+        self.loss = loss
         super().__init__(data_collator=_collate, **kwargs)
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **kwargs: Any) -> Tensor:
@@ -122,27 +138,6 @@ class ValueTrainer(Trainer):  # type: ignore[misc]
         return self.loss(
             model(*(inputs[name] for name in ("input_ids", "is_action", "rewards", "dialogue", "is_cut", "attention_mask")))
         )
-
-    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
-        """Muon and AdamW, or the library's AdamW."""
-        if self.optimizer is None and self.muon_learning_rate:
-            self.optimizer = MuonWithAdamW(
-                model or self.model, self.args.learning_rate, self.muon_learning_rate, weight_decay=0.0
-            )
-        made: torch.optim.Optimizer = self.optimizer or super().create_optimizer(model)
-        return made
-
-    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Save all values, the target included; also used for checkpoints."""
-        folder = Path(output_dir or self.args.output_dir)
-        folder.mkdir(parents=True, exist_ok=True)
-        state = self.accelerator.unwrap_model(self.model).state_dict()
-        save_file({name: value.contiguous().cpu() for name, value in state.items()}, folder / VALUES)
-
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        """Load the file of `save_model`."""
-        values: Any = model or self.model
-        values.load_state_dict(load_file(Path(resume_from_checkpoint) / VALUES))
 
 
 class _TargetUpdate(TrainerCallback):

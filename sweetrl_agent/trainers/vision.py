@@ -8,8 +8,8 @@ import torch
 from datasets import Dataset
 from torch import Tensor
 
+from colbench_gym.files import Row
 from sweetrl_agent.critics.vision import Views, turns_of
-from sweetrl_agent.data.files import Row
 from sweetrl_agent.data.pairs import hidden_by_turn, with_hidden_by_turn
 from sweetrl_agent.trainers.heads import HeadTrainer, head_loss
 

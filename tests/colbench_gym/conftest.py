@@ -93,7 +93,7 @@ class CountingSandbox(Sandbox):
         return self._sandbox.guarantees()
 
     def close(self) -> None:
-        """The sandbox is somebody else's."""
+        """The sandbox is user-defined."""
 
 
 def make_total(name: str = "total/0", reference: str = REFERENCE, calls: tuple[str, ...] = CALLS) -> Task:

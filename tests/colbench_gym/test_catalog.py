@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 
 import gymnasium as gym
@@ -10,7 +11,8 @@ import pytest
 
 import colbench_gym
 from colbench_gym.__main__ import main
-from colbench_gym.catalog import as_markdown, entry, ids
+from colbench_gym.catalog import entry, ids, page
+from colbench_gym.simulators import SIMULATORS
 from colbench_gym.tasks import load_tasks
 from sandboxes.named import load_named
 
@@ -19,37 +21,36 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "environment_ids.md"
 
 @pytest.fixture(scope="module")
 def entries():
-    return [entry(name) for name in ids()]
+    return {name: entry(name) for name in ids()}
 
 
 def test_the_page_is_current(entries):
-    assert PAGE.read_text(encoding="utf-8").rstrip("\n") == as_markdown(entries).rstrip("\n"), (
+    assert PAGE.read_text(encoding="utf-8").rstrip("\n") == page(entries.values()).rstrip("\n"), (
         "run `python -m colbench_gym --markdown > docs/environment_ids.md`"
     )
 
 
 def test_every_argument_of_every_id_is_documented(entries):
     games = [f"LMRL-{name}-v0" for name in sorted(colbench_gym.LMRL_GAMES)]
-    assert [one.id for one in entries] == ["ColBench-Backend-v0", "ColBench-Frontend-v0", *games]
-    for one in entries:
-        made_by = load_named("env", gym.spec(one.id).entry_point)
-        assert [argument.name for argument in one.arguments] == list(inspect.signature(made_by).parameters)
-        assert not [argument.name for argument in one.arguments if not argument.text], one.id
-    assert not any(one.tasks or one.humans for one in entries[2:])
-    for one in entries[:2]:
-        assert one.tasks["embedded:test"] == len(
-            load_tasks("embedded:test", kind="program" if one.id == "ColBench-Backend-v0" else "page")
-        )
-    humans = entries[0].humans
-    assert list(humans) == ["scripted", "openai", "person"] and humans["openai"][0].default == ""
-    assert not [argument.name for argument in humans["openai"] if not argument.text]
+    assert list(entries) == ["ColBench-Backend-v0", "ColBench-Frontend-v0", *games]
+    for name, text in entries.items():
+        made_by = load_named("env", gym.spec(name).entry_point)
+        bullets = " ".join(re.findall(r"^\* (`\w+`(?:, `\w+`)*): .", text, re.MULTILINE))
+        assert not [argument for argument in inspect.signature(made_by).parameters if f"`{argument}`" not in bullets], name
+    assert not any("embedded:" in text or "imulated humans" in text for text in list(entries.values())[2:])
+    for name, kind in {"ColBench-Backend-v0": "program", "ColBench-Frontend-v0": "page"}.items():
+        assert f"`embedded:test`: {len(load_tasks('embedded:test', kind=kind)):,} tasks" in entries[name]
+    humans = entries["ColBench-Backend-v0"].split("\n### Backend: ")[1:]
+    assert [human.partition("\n")[0] for human in humans] == ["scripted", "openai", "person"]
+    openai = inspect.signature(load_named("simulator", SIMULATORS["openai"])).parameters
+    assert len(re.findall(r"^\* `\w+: .+?`: .", humans[1], re.MULTILINE)) == len(openai)
 
 
 def test_the_command_prints_signature_tasks_and_humans(capsys):
     assert main(["ColBench-Backend-v0"]) == 0
-    said = capsys.readouterr().out
-    assert "    simulator: str | Mapping[str, Any] | Simulator = 'scripted'," in said
-    assert "embedded:train     2,037 tasks" in said and "unsafe-no-isolation" in said and "Frontend" not in said
+    printed = capsys.readouterr().out
+    assert "    simulator: str | Mapping[str, Any] | Simulator = 'scripted'," in printed
+    assert "`embedded:train`: 2,037 tasks" in printed and "### Backend: openai" in printed and "Frontend" not in printed
 
 
 def test_an_unknown_id_names_the_nearest(capsys):

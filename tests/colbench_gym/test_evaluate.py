@@ -18,7 +18,7 @@ import colbench_gym.evaluate
 from colbench_gym import grade
 from colbench_gym.evaluate import main
 from colbench_gym.files import read_rows
-from tests.colbench_gym.simulators.chat_servers import fails, returns, serving, url
+from tests.colbench_gym.simulators.model.chat_servers import fails, returns, serving, url
 
 TASKS = ["--tasks", "embedded:test[:6]", "--sandbox", "embedded"]
 HOSTILE = "</script><script>alert(1)</script>\x1b[2J\ud800\u202e I WANT TO ANSWER"
@@ -67,7 +67,7 @@ def test_random_is_worse_than_the_oracle(tmp_path, capsys):
     assert pair["success"]["ci95"][0] > 0.3 and pair["success"]["p"] < 0.01
     out = capsys.readouterr().out
     assert [line.split()[:3] for line in out.splitlines()[2:4]] == [["random", "test", "30"], ["oracle", "test", "30"]]
-    assert "test: oracle less random: success +" in out and out.count(" less ") == 1
+    assert "test: oracle minus random: success +" in out and out.count(" minus ") == 1
 
 
 def test_seeds_and_episodes_are_clustered_and_differ(tmp_path):
@@ -142,7 +142,9 @@ def test_a_server_that_fails_in_some_dialogues_voids_them_and_they_can_be_played
     shown = capsys.readouterr()
     assert f"{len(void)} of 18 episodes are void: counted, and in no mean." in shown.out
     reason = "the agent's server: status 400 at the last of 1 attempts; the server refuses the request: check the name of the model and what the"
-    assert all(row["void_reason"].startswith(reason) for row in void) and shown.err.count(f" is void: {reason}") == 1
+    assert (
+        all(row["void_reason"].startswith(reason) for row in void) and shown.err.count(f" is void: {reason}") == 3
+    )  # once a seed
     assert not any("void_reason" in row for row in rows if row["outcome"] != "void")
     server.script = [talks]
     again, results = run(tmp_path / "e", *words, "--replay-void")
@@ -233,7 +235,9 @@ def test_a_policy_of_ones_own_with_a_name(tmp_path, monkeypatch):
 
 def test_a_dry_run_plays_nothing(tmp_path, capsys):
     assert main(["random", *TASKS, "--dry_run", "--output", str(tmp_path / "e")]) == 0
-    assert "6 episodes of each policy" in capsys.readouterr().out and not (tmp_path / "e").exists()
+    assert (
+        "episodes   6 of each policy, seeds 0; ColBench-Backend-v0" in capsys.readouterr().out and not (tmp_path / "e").exists()
+    )
 
 
 @pytest.mark.parametrize(
@@ -242,7 +246,7 @@ def test_a_dry_run_plays_nothing(tmp_path, capsys):
         (["rundom"], "A policy must be one of ('random', 'random_actions', 'oracle', 'person'), openai:MODEL"),
         (["random", "random"], "Expected policies or splits that differ, got 'random' twice"),
         (["openai:m@http://user:pw@127.0.0.1/v1"], "`base_url` must be http://"),
-        (["no.module:thing"], "The policy 'no.module:thing' cannot be imported (ModuleNotFoundError"),
+        (["no.module:thing"], "`policies` names a module that does not exist: 'no.module'."),
         (["random", "--episodes", "0"], "`episodes` must be at least 1, got 0."),
         (["random", "--seeds", "1", "1"], "`seeds` must be different numbers from 0 on"),
         (["random", "--tasks", "embedded:nothing"], "The embedded split must be one of"),

@@ -83,12 +83,11 @@ def test_task_rows_alone_grade_their_own_reference(write, task_row, tmp_path, ca
     assert "success: 100.00%" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["reference", "released"])
-def test_the_released_semantics_keep_all_rows_in_the_means(write, task_row, tmp_path, capsys, name):
+def test_the_released_semantics_keep_all_rows_in_the_means(write, task_row, tmp_path, capsys):
     bad = {**task_row, "ground_truth": "def total(p):\n    return p[100]"}
     out = tmp_path / "scores.jsonl"
     path = write({"task": bad, "answer": RIGHT}, {"task": task_row, "answer": f"import math\n{RIGHT}"}, task_row)
-    assert main([str(path), "--out", str(out), "--semantics", name]) == 0
+    assert main([str(path), "--out", str(out), "--semantics", "released"]) == 0
     assert [score["outcome"] for score in _scores(out)] == ["wrong", "wrong", "wrong"]
     assert [score["tests_passed"] for score in _scores(out)] == [0.0, 0.9, 0.9]  # None passes nothing
     text = capsys.readouterr().out
@@ -129,7 +128,7 @@ def test_a_failing_sandbox_leaves_no_scores(write, task_row, tmp_path, humans):
 
     out = tmp_path / "scores.jsonl"
     out.write_text("old\n")
-    with pytest.raises(SandboxError, match="^The sandbox failed while grading"):
+    with pytest.raises(SandboxError, match="^The daemon died"):
         grade_file(write(*[task_row] * 50), out, UnitTests(humans.BrokenSandbox()), "raise")
     assert out.read_text() == "old\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["scores.jsonl", "trajectories.jsonl"]
@@ -140,14 +139,11 @@ def test_what_cannot_be_read_or_written_is_refused(write, task_row, tmp_path, ca
     assert main([str(tmp_path / "none.jsonl"), "--out", str(tmp_path / "o")]) == 1
     assert "error: Expected a JSONL file of tasks at" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        main([str(path), "--out", str(tmp_path / "no" / "folder")])
-    assert "--out names a folder that does not exist" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
         main([str(path), "--out", str(path)])
     assert "--out would overwrite the trajectories in" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main([str(path), "--out", str(tmp_path / "o"), "--workers", "0"])
-    assert "--workers must be positive, got 0" in capsys.readouterr().err
+    assert "--workers must be from 1 to 1024, got 0" in capsys.readouterr().err
     assert main([str(write()), "--out", str(tmp_path / "o")]) == 1
     assert "got an empty file" in capsys.readouterr().err
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
 
+import numpy as np
 import pytest
 
 import sandboxes
+from colbench_gym.files import read_rows
 from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import load_tasks
-from examples import frozen_lake, own_callback, own_critic, own_environment, own_human
+from examples import babyai_text, frozen_lake, own_callback, own_critic, own_environment, own_human
 from sweetrl_agent import train
-from sweetrl_agent.config.command_line import with_defaults
-from sweetrl_agent.data.files import read_rows
+from tests.words import with_defaults
 
 pytestmark = pytest.mark.usefixtures("untimed")
 
-SHORT = {"sft_dialogues": 100, "sft_epochs": 1, "grpo_iterations": 2, "grpo_group": 4, "eval_tasks": 5, "threads": 1}
+SHORT = {"sft_dialogues": 100, "sft_epochs": 1, "grpo.iterations": 2, "grpo.tasks": 4, "grpo.group": 4, "eval_tasks": 5, "threads": 1}  # fmt: skip
 
 
 @pytest.mark.parametrize("example", [own_environment, frozen_lake])
@@ -32,7 +34,7 @@ def test_an_example_trains(example, tmp_path, monkeypatch):
 def test_an_own_callback_stops_the_training(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(own_callback.StopWhenGood.__init__, "__defaults__", (0.0,))
-    short = ["--grpo_iterations", "5", "--eval_every", "1", "--eval_every_tasks", "4", "--output", "run"]
+    short = ["--grpo.iterations", "5", "--eval_every", "1", "--eval_every_tasks", "4", "--output", "run"]
     assert own_callback.main(with_defaults(SHORT, short)) == 0
     said = capsys.readouterr().out
     assert "grpo, iteration 1: success " in said and "grpo, iteration 2" not in said and "\nsft: " in said
@@ -51,9 +53,9 @@ def test_sweet_takes_the_hidden_number_where_dialogues_differ(tmp_path, monkeypa
         "2",
         "--num_tasks",
         "20",
-        "--num_states",
+        "--sweet.num_states",
         "10",
-        "--num_candidates",
+        "--sweet.num_candidates",
         "4",
         "--output",
         "run",
@@ -110,3 +112,57 @@ def test_a_run_takes_the_human_and_its_arguments(capsys, tmp_path):
     assert "Impatient" in capsys.readouterr().out
     assert train.main([*given[:1], '{"name": "examples.own_human:Impatient", "patience": -1}', "--dry_run"]) == 2
     assert capsys.readouterr().err == "error: `patience` must be at least 0, got -1.\n"
+
+
+# ---- BabyAI in words ---------------------------------------------------------------------------------------------------------
+
+VIEW = "Your mission: go to the red ball.\na grey key: 2 ahead.\na red ball: 3 ahead, 1 left.\nThe way ahead is free."
+
+
+def test_the_goal_of_babyai_is_read_from_its_text():
+    assert babyai_text.goal_of(VIEW) == (3, -1)
+    assert babyai_text.goal_of(VIEW.replace(", 1 left", ", 2 right")) == (3, 2)
+    assert babyai_text.goal_of(VIEW.replace(", 1 left", "")) == (3, 0)
+    assert babyai_text.goal_of(VIEW.replace("red ball:", "blue ball:")) is None
+    said = [
+        {"role": "user", "content": VIEW},
+        {"role": "assistant", "content": "I turn right."},
+        {"role": "user", "content": VIEW},
+    ]
+    seen = babyai_text.Moves().observe(said)
+    assert seen.shape == (babyai_text.Moves.observation_size,) and np.flatnonzero(seen).tolist() == [
+        0,
+        1 + 3,
+        8 + 3 - 1,
+        15,
+        17,
+    ]
+    assert babyai_text.Moves().observe(said[:1]).sum() == 4
+
+
+def test_without_minigrid_babyai_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "minigrid", None)
+    with pytest.raises(ImportError, match="`pip install minigrid`"):
+        babyai_text.BabyAIText()
+
+
+def test_babyai_in_words_is_won_by_its_scripted_walker_and_trains(tmp_path, monkeypatch):
+    pytest.importorskip("minigrid", reason="BabyAI's levels are in Minigrid, which is not a dependency: `pip install minigrid`")
+    pytest.importorskip("stable_baselines3")
+    lengths = {
+        noise: [len(row["messages"]) // 2 for row in babyai_text.demonstrations(60, noise)] for noise in (0.0, 1.0)
+    }  # a lost walk has all moves
+    won = {noise: np.mean([length < babyai_text.MAX_MOVES for length in of_noise]) for noise, of_noise in lengths.items()}
+    assert won[0.0] > 0.95 and won[1.0] < 0.5
+    monkeypatch.chdir(tmp_path)
+    short = {
+        "sft_dialogues": 50,
+        "sft_epochs": 1,
+        "bidirectional.rounds": 2,
+        "bidirectional.steps": 512,
+        "eval_tasks": 5,
+        "threads": 1,
+    }
+    assert babyai_text.main(with_defaults(short, ["--output", "run"])) == 0
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["algorithm"] == "bidirectional" and results["trained"]["test"]["void"] == 0

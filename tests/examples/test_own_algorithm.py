@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 
 from examples import own_algorithm
-from sweetrl_agent.config.command_line import with_defaults
 from tests.examples.test_examples import SHORT
+from tests.words import with_defaults
 
 
 def test_an_algorithm_of_ones_own_trains_with_its_own_setting(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    sizes = ["--mine_iterations", "2", "--mine_tasks", "4", "--mine_group", "4", "--mine_clip", "0.1"]
+    sizes = ["--mine.iterations", "2", "--mine.tasks", "4", "--mine.group", "4", "--mine.clip", "0.1"]
     assert own_algorithm.main(with_defaults(SHORT, [*sizes, "--output", "run"])) == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["algorithm"] == "mine" and list(results["seconds"]) == ["sft", "mine", "evaluate"]
-    assert "mine_clip: 0.1" in (tmp_path / "run" / "config.yaml").read_text()
+    assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())["mine"]["clip"] == 0.1
 
 
 def test_returns_are_standardized_as_grpo_does():

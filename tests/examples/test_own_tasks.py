@@ -7,10 +7,10 @@ import json
 import gymnasium as gym
 
 import colbench_gym  # noqa: F401  (registers the environment)
+from colbench_gym.files import write_rows
 from examples import own_tasks
-from sweetrl_agent.config.command_line import with_defaults
-from sweetrl_agent.data.files import write_rows
 from tests.examples.test_examples import SHORT
+from tests.words import with_defaults
 
 
 def test_a_tiny_model_trains_on_them(tmp_path, monkeypatch):

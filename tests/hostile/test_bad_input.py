@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import shutil
 import subprocess
 import sys
 from dataclasses import fields
@@ -20,7 +19,7 @@ from colbench_gym import grade, play
 from colbench_gym.stage_records import StageRecords
 from sweetrl_agent import compare, report, train
 from sweetrl_agent.config.evaluation import CompareArguments
-from sweetrl_agent.config.job import Config
+from sweetrl_agent.config.job import PARTS
 
 pytestmark = pytest.mark.usefixtures("untimed")
 
@@ -46,11 +45,15 @@ NAMES_FILES = {
     "server_urls",
     "baseline",
     "dials",
-    "own_settings",
     "config",
 }
 #: Where any text is a name, and a hub would be asked for it.
 ASKS_HUB = {"model"}
+#: Where any text is valid, so that a whole plan is made for each; and text that no file, terminal or model takes.
+ANY_TEXT = {"system_prompt", "revision", "ray_address", "eval_pretrained"}
+ODD_TEXT = ("", "a\0b", "\udcff", "a" * 5000)
+#: What is no number, or none that any setting may have, but for some -1.
+NO_NUMBERS = ("", "abc", "-1", "nan", "1e400", "9" * 30)
 
 #: What no file can be called.
 NO_OUT = ("", ".", "/", "a" * 5000, "[" * 2_000, "a\0b")
@@ -86,22 +89,30 @@ def _assert_one_sentence(main, arguments):
     assert all(len(error) < 8000 for error in errors)
 
 
-def _options(parts):
-    return [setting.name for part in parts for setting in fields(part) if setting.name != "dry_run"] + ["config"]
+def _options(main, parts):
+    """Command, option and its words."""
+    settings = [(setting.name, setting.type) for part in parts for setting in fields(part) if setting.name != "dry_run"]
+    for name, kind in [*settings, ("config", "str")]:
+        words = (
+            NO_NUMBERS
+            if kind in ("int", "float", "bool")
+            else ODD_TEXT
+            if name in ANY_TEXT
+            else ()
+            if name in ASKS_HUB
+            else WORDS
+        )
+        yield pytest.param(main, name, words, id=f"{main.__module__.split('.')[1]}-{name}")
 
 
-CASES = [(train.main, name) for name in _options(Config.parts())] + [
-    (compare.main, name) for name in _options([CompareArguments])
-]
-
-
-@pytest.mark.parametrize(("main", "name"), CASES, ids=[f"{main.__module__.split('.')[1]}-{name}" for main, name in CASES])
-def test_options_of_train_and_compare(main, name, bad_paths, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("main", "name", "words"), [*_options(train.main, PARTS.values()), *_options(compare.main, [CompareArguments])]
+)
+def test_options_of_train_and_compare(main, name, words, bad_paths, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.chdir(tmp_path)
     more = {"tasks": ["--model", str(tmp_path)], "server_urls": ["--engine", "server"]}.get(name, [])
-    words = () if name in ASKS_HUB else WORDS
-    for value in (*words, *(bad_paths if name in NAMES_FILES else bad_paths[:1])):
+    for value in (*words, *(bad_paths if name in NAMES_FILES else ())):
         _assert_one_sentence(main, [*SMALL, *more, "--output", str(tmp_path / "run"), "--dry_run", "true", f"--{name}={value}"])
     assert not (tmp_path / "run").exists()
 
@@ -122,23 +133,7 @@ def test_options_of_train_and_compare(main, name, bad_paths, tmp_path, monkeypat
         "!!python/object:os.system x",
     ],
 )
-@pytest.mark.parametrize(
-    "name",
-    [
-        "num_tasks",
-        "critic_beta",
-        "lora",
-        "model",
-        "env",
-        "stage",
-        "server_urls",
-        "algorithms",
-        "best_of",
-        "seeds",
-        "1",
-        "tasks",
-    ],
-)
+@pytest.mark.parametrize("name", ["num_tasks", "sweet.critic_beta", "lora", "model", "server_urls", "algorithms", "1"])
 def test_values_of_a_settings_file(name, value, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     (tmp_path / "file.yaml").write_text(f"{name}: {value}\n")
@@ -149,20 +144,20 @@ def test_values_of_a_settings_file(name, value, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("seed: 0x" + "9" * 10_000, f"`seed` must be at most {2**31 - 1}."),
         ("a: &a [x, x]\nb: &b [*a, *a]\nseed: [*b, *b]", "`b` must be a setting or a list of settings, got a nested list."),
-        ("seed: {a: 1}", "`seed` must be a setting or a list of settings, got a nested dict."),
+        ("seed: {a: 1}", "Unknown settings: seed.a. Did you mean `seed`?"),
     ],
 )
-def test_a_settings_file_is_refused_in_one_short_line(text, said, tmp_path, monkeypatch, capsys):
+def test_a_settings_file_is_refused_in_one_short_line(text, message, tmp_path, monkeypatch, capsys):
     from sweetrl_agent.train import main
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file.yaml").write_text(text)
     assert main(["--output", str(tmp_path / "run"), "--dry_run", "true", "--config", "file.yaml"]) == 2
-    assert capsys.readouterr().err == f"error: {said}\n"
+    assert capsys.readouterr().err == f"error: {message}\n"
 
 
 @pytest.mark.skipif(
@@ -188,23 +183,26 @@ def test_a_report_of_nothing(tmp_path, monkeypatch, capsys):
 RUN_FILES = ("config.yaml", "stages.json", "evaluation.jsonl", "metrics.jsonl", "hint_reading.json")
 
 
-@pytest.mark.parametrize("content", FILES, ids=str)
+@pytest.mark.parametrize("content", ["empty", "binary", "values", "deep", "list", "results"])
 @pytest.mark.parametrize("name", RUN_FILES)
 def test_broken_files_of_a_run_folder(name, content, tmp_path):
     stages = ["sft", "collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate"]
     for folder in (tmp_path / "run", tmp_path / "compare" / "seed_0"):
         folder.mkdir(parents=True)
         records = StageRecords(folder)
-        for stage in (*stages, "evaluate zero_shot"):
+        for stage in (*stages, "evaluate initial"):
             records.begin(stage, (), (), ())
             records.finish(stage, seconds=1.0, peak_mib=1.0)
         (folder / name).unlink(missing_ok=True)
         (folder / name).write_bytes(FILES[content])
     _assert_one_sentence(train.main, [*SMALL, "--output", str(tmp_path / "run"), "--stage", "report"])
     _assert_one_sentence(report.main, [str(tmp_path / "run")])
-    asked = ["--algorithms", "zero_shot", "--seeds", "1", "--credit_tasks", "0", "--output", str(tmp_path / "compare")]
+    asked = ["--algorithms", "initial", "--seeds", "1", "--credit_tasks", "0", "--output", str(tmp_path / "compare")]
     _assert_one_sentence(compare.main, [*SMALL, *asked])
-    shutil.rmtree(tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", RUN_FILES)
+def test_a_folder_in_place_of_a_file_of_a_run(name, tmp_path):
     (tmp_path / "run" / name).mkdir(parents=True)
     _assert_one_sentence(train.main, [*SMALL, "--output", str(tmp_path / "run"), "--stage", "report"])
     _assert_one_sentence(report.main, [str(tmp_path / "run")])
@@ -220,10 +218,10 @@ def test_folders_of_report(bad_paths, tmp_path):
 @pytest.mark.parametrize("option", ["env", "tasks", "task-id", "simulator", "sandbox", "max-turns", "seed"])
 def test_options_of_play(option, bad_paths, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    given = {"--tasks": "embedded:test[:2]", "--sandbox": "embedded"}
+    defaults = {"--tasks": "embedded:test[:2]", "--sandbox": "embedded"}
     for value in (*WORDS, *bad_paths):
         monkeypatch.setattr(sys, "stdin", io.StringIO(""))
-        settings = {**given, f"--{option}": value}
+        settings = {**defaults, f"--{option}": value}
         status, _, out = _said(play.main, [f"{name}={text}" for name, text in settings.items()])
         assert status in (1, 2), (option, value)
 
@@ -239,10 +237,10 @@ def test_what_is_typed_into_play(text, monkeypatch):
 def test_options_of_grade(option, bad_paths, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.jsonl").write_text(json.dumps(ROW) + "\n")
-    for value in (*WORDS, *bad_paths):
-        given = {"--out": str(tmp_path / "scores.jsonl"), "--sandbox": "embedded", "--workers": "1"}
+    for value in NO_NUMBERS if option == "workers" else (*WORDS, *bad_paths):
+        defaults = {"--out": str(tmp_path / "scores.jsonl"), "--sandbox": "embedded", "--workers": "1"}
         file = value if option == "file" else str(tmp_path / "rows.jsonl")
-        options = {**given, **({} if option == "file" else {f"--{option}": value})}
+        options = {**defaults, **({} if option == "file" else {f"--{option}": value})}
         _assert_one_sentence(grade.main, [*(f"{name}={text}" for name, text in options.items()), "--", file])
 
 

@@ -13,11 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from colbench_gym.errors import ColBenchError, TaskError
+from colbench_gym.files import iter_rows, read_object
 from colbench_gym.scoring.answer import extract_program, extract_program_released, parse_message
 from colbench_gym.scoring.pages import apply_edits, current_page, extract_page
 from colbench_gym.scoring.texts import likeness_table, text_likeness
-from colbench_gym.simulators.colours import colour_name
-from colbench_gym.simulators.questions import questions
+from colbench_gym.simulators.pages.colours import colour_name
+from colbench_gym.simulators.understanding.questions import questions
 from colbench_gym.tasks.rows import (
     RowError,
     answer_from_row,
@@ -33,7 +34,6 @@ from sandboxes.pages.placeholders import MAX_SIDE, draw, picture_at
 from sandboxes.pages.styles import number, solid_colour
 from sandboxes.pages.web_files import TAILWIND, WebFiles
 from sweetrl_agent.core.episode import Episode, Turn
-from sweetrl_agent.data.files import iter_rows, read_object
 
 fuzz = settings(derandomize=True, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 CHARS = st.characters(categories=None)  # lone surrogates too
@@ -173,10 +173,10 @@ def test_laid_out_nodes(values, text, bounds):
 
 @fuzz
 @given(st.lists(st.text(CHARS, max_size=12), max_size=6), st.lists(st.text("ab AB", max_size=6), max_size=6))
-def test_the_table_of_likenesses_is_that_of_the_pairs(own, wanted):
-    own = [*own, *wanted[:2]]
-    table = likeness_table(own, wanted)
-    assert table.tolist() == [[text_likeness(a, b) for b in wanted] for a in own]
+def test_the_table_of_likenesses_is_that_of_the_pairs(texts, wanted):
+    texts = [*texts, *wanted[:2]]
+    table = likeness_table(texts, wanted)
+    assert table.tolist() == [[text_likeness(a, b) for b in wanted] for a in texts]
 
 
 @fuzz

@@ -18,8 +18,9 @@ from colbench_gym.tasks import Task
 from colbench_gym.tasks.rows import RowError, task_from_row
 from colbench_gym.tasks.task import HiddenTask
 from sandboxes.runner.encode import to_json
-from sandboxes.values import decode, equal
+from sandboxes.values import canonical
 from sweetrl_agent.reporting.run_report import write_report
+from tests.sandboxes.runs import decode
 
 ROW = {"problem_description": "A sum", "ground_truth": "def f(x):\n    return x", "test_cases": {"test1": "f(1)"}}
 HUGE = "0x" + "9" * 6000
@@ -40,14 +41,14 @@ def test_scores_replace_no_device_pipe_or_link(rows, tmp_path, make, capsys):
     before = out.lstat()
     with pytest.raises(SystemExit):
         grade.main([str(rows), "--out", str(out), "--sandbox", "embedded"])
-    assert "--out must name a file of its own, got a link or a device" in capsys.readouterr().err
+    assert "--out must name a file of its own, got a link, a folder or a device" in capsys.readouterr().err
     assert out.lstat() == before
 
 
 @pytest.mark.parametrize("link", [os.link, os.symlink], ids=["hard", "symbolic"])
 def test_what_lies_at_the_partial_file_is_not_written_into(rows, tmp_path, link):
     out = tmp_path / "scores.jsonl"
-    link(rows, tmp_path / ".scores.jsonl.partial")
+    link(rows, tmp_path / "scores.jsonl.part")
     assert grade.main([str(rows), "--out", str(out), "--sandbox", "embedded"]) == 0
     assert json.loads(rows.read_text()) == ROW
     assert json.loads(out.read_text())["success"] == 1 and not out.is_symlink()
@@ -58,7 +59,7 @@ def test_a_report_that_cannot_be_printed_is_one_sentence(rows, tmp_path):
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "but printing them failed: No space left on device" in done.stderr
+    assert "No space left on device" in done.stderr
     assert (tmp_path / "out").exists()
 
 
@@ -109,5 +110,5 @@ def test_offsets_of_less_than_a_second_are_read_as_they_are(microseconds):
         assert decode(wire).utcoffset() == value.utcoffset()
     moment = datetime(2020, 1, 1, tzinfo=zone)
     utc = [moment.astimezone(UTC), datetime(2020, 1, 1, tzinfo=UTC)]
-    wires = [json.loads(to_json(value, 1 << 16)) for value in (moment, *utc)]
-    assert [equal(wires[0], wire) for wire in wires[1:]] == [moment == value for value in utc] == [True, False]
+    texts = [canonical(json.loads(to_json(value, 1 << 16))) for value in (moment, *utc)]
+    assert [texts[0] == text for text in texts[1:]] == [moment == value for value in utc] == [True, False]

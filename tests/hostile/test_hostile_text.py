@@ -14,7 +14,7 @@ from colbench_gym.scoring import answer
 from colbench_gym.scoring.answer import MAX_PARSED_CHARS, MAX_PART_CHARS, MAX_PARTS, extract_program
 from colbench_gym.scoring.blocks import compare
 from colbench_gym.scoring.pages import apply_edits, current_page, extract_page
-from colbench_gym.simulators.design_differences import differences
+from colbench_gym.simulators.pages.differences import differences
 from colbench_gym.tasks.rows import RowError, page_from_row, read_rows, task_from_row
 from sandboxes.pages import Box, PageOutcome, Rendering
 from sandboxes.pages.boxes import STYLES, visible_boxes
@@ -89,9 +89,8 @@ def _page(kind, count, text, seed):
 def test_two_thousand_boxes_of_five_hundred_characters_are_compared(kind):
     text = "".join(chr(32 + i * i % 90) for i in range(500))
     page, reference = _page(kind, 2_000, text, 7), _page(kind, 2_000, text, 13)
-    found = compare(page, reference)
-    assert len(found.pairs) <= 300 and len(found.extra) == 2_000 - len(found.pairs)
-    assert 0 <= found.score.total <= 1
+    comparison = compare(page, reference)
+    assert len(comparison.pairs) <= 300 and len(comparison.extra) == 2_000 - len(comparison.pairs)
 
 
 @pytest.mark.parametrize("kind", ["text", "control", "block", "image"])

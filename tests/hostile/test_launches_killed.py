@@ -7,11 +7,11 @@ import stat
 
 import pytest
 
-from sandboxes import CallResult, ExecutionResult, Limits, Outcome, Program, SandboxError, interpreter, local
+from sandboxes import CallResult, ExecutionResult, Limits, Outcome, Program, SandboxError, embedded, interpreter
 from sandboxes.channel import PipeChannel, RunnerError
 from sandboxes.client import RunnerClient
+from sandboxes.embedded import EmbeddedSandbox
 from sandboxes.interpreter import BUBBLEWRAP
-from sandboxes.local import EmbeddedSandbox
 from sandboxes.pool import ATTEMPTS, PooledSandbox
 from sandboxes.self_test import _PROBES, check_walls
 
@@ -32,7 +32,7 @@ class KilledSandbox(PooledSandbox):
 
     def __init__(self, kills, at_end=lambda sandbox: None):
         self.kills, self.at_end, self.launched = list(kills), at_end, []
-        self._start = local._Launcher((), bubblewrap=False)
+        self._start = embedded._Launcher((), bubblewrap=False)
         super().__init__(1, (), self._launch_or_kill)
 
     def _launch_or_kill(self, modules):
@@ -122,7 +122,7 @@ def test_a_kill_at_any_step_of_a_launch(monkeypatch, descendants, bubblewrap, op
             self.kill_at_the_operation()
             return super().receive(deadline)
 
-    monkeypatch.setattr(local, "PipeChannel", Killed)
+    monkeypatch.setattr(embedded, "PipeChannel", Killed)
     with EmbeddedSandbox(workers=1, packages=(), bubblewrap=bubblewrap) as sandbox:
         assert sandbox.run([ONE])[0].calls[0].value == 1
         assert Killed.made == 2

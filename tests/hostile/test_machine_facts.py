@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 
 import pytest
+import torch
 
 from sandboxes.cpus import cgroup_cpus, usable_cpus
+from sweetrl_agent.algorithms.settings import make_config
+from sweetrl_agent.data import machine
 from sweetrl_agent.data.machine import git_commit, versions
+from sweetrl_agent.trainers.stage_runner import set_threads
 
 ALONE = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
 
@@ -21,20 +24,24 @@ def test_cores_follow_the_affinity():
     assert 1 <= usable_cpus() <= len(os.sched_getaffinity(0))
 
 
-def test_a_run_has_as_many_threads_as_cores_that_it_may_use(tmp_path):
-    asked = ["--tasks", "embedded:train[:10]", "--test_tasks", "embedded:test[:3]", "--unseen_tasks", "", "--sandbox", "embedded",
-             "--stage", "report", "--output", str(tmp_path / "run")]  # fmt: skip
-    program = (
-        ALONE + "import json, torch; from sweetrl_agent import train; torch.set_num_threads(3)\n"
-        f"config = train.parse({asked!r}); from sweetrl_agent.data.run import Run; from sweetrl_agent.trainers.stage_runner import run_stages; run_stages(Run(config), 'report')\n"
-        "print(json.dumps(torch.get_num_threads()))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout.splitlines()[-1]) == 1
+@pytest.fixture
+def one_core():
+    """One core for this thread, and three threads for torch, meanwhile."""
+    cores, threads = os.sched_getaffinity(0), torch.get_num_threads()
+    os.sched_setaffinity(0, {min(cores)})
+    torch.set_num_threads(3)
+    yield
+    os.sched_setaffinity(0, cores)
+    torch.set_num_threads(threads)
+
+
+def test_a_run_has_as_many_threads_as_cores_that_it_may_use(one_core):
+    set_threads(make_config().run.threads)
+    assert torch.get_num_threads() == 1
 
 
 @pytest.mark.parametrize(
-    ("own", "files", "cores"),
+    ("cgroups", "files", "cores"),
     [
         ("0::/\n", {"cpu.max": "max 100000\n"}, None),
         ("0::/\n", {"cpu.max": "150000 100000\n"}, 1),
@@ -48,9 +55,9 @@ def test_a_run_has_as_many_threads_as_cores_that_it_may_use(tmp_path):
         (None, {}, None),
     ],
 )  # fmt: skip
-def test_cores_follow_the_quota_of_the_control_group_and_of_those_around_it(own, files, cores, tmp_path):
-    if own is not None:
-        (tmp_path / "cgroup").write_text(own)
+def test_cores_follow_the_quota_of_the_control_group_and_of_those_around_it(cgroups, files, cores, tmp_path):
+    if cgroups is not None:
+        (tmp_path / "cgroup").write_text(cgroups)
     for name, text in files.items():
         (tmp_path / "sys" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "sys" / name).write_text(text)
@@ -101,6 +108,4 @@ def test_a_package_outside_of_any_repository_has_no_commit_whatever_git_is_told(
 
 
 def test_versions_name_a_commit_or_leave_it_out():
-    from sweetrl_agent.data import run
-
-    assert versions().get("git_commit") == git_commit(run.__file__)
+    assert versions().get("git_commit") == git_commit(machine.__file__)

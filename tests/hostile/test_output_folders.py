@@ -8,9 +8,9 @@ import os
 
 import pytest
 
+from colbench_gym.files import append_rows, locked, refuse_links_out, write_text
 from sweetrl_agent import compare, report, train
-from sweetrl_agent.config.job import Config
-from sweetrl_agent.data.files import append_rows, locked, refuse_links_out, write_text
+from sweetrl_agent.algorithms.settings import make_config
 
 pytestmark = pytest.mark.usefixtures("untimed")
 
@@ -144,9 +144,9 @@ def test_a_password_in_a_setting_is_refused_and_said_nowhere(option, address, tm
     engine = ["--engine", "server"] if option == "server_urls" else []
     for main in (train.main, compare.main):
         assert main([*TASKS, *engine, "--output", str(tmp_path / "run"), f"--{option}", value]) == 2
-        said = capsys.readouterr()
-        assert said.err.startswith(f"error: `{option}` must not contain a password or key") and said.err.count("\n") == 1
-        assert "hunter2" not in said.out + said.err
+        printed = capsys.readouterr()
+        assert printed.err.startswith(f"error: `{option}` must not contain a password or key") and printed.err.count("\n") == 1
+        assert "hunter2" not in printed.out + printed.err
     assert not (tmp_path / "run").exists()
 
 
@@ -155,11 +155,11 @@ def test_a_key_among_the_arguments_of_the_human_is_refused_and_said_nowhere(tmp_
     asked = [*TASKS, "--output", str(tmp_path / "run")]
     for main, option in ((train.main, "simulator"), (compare.main, "simulator"), (compare.main, "simulators")):
         assert main([*asked, f"--{option}", human]) == 2
-        said = capsys.readouterr()
-        assert f"`{option}` must not contain a password or key" in said.err and "hunter2" not in said.out + said.err
+        printed = capsys.readouterr()
+        assert f"`{option}` must not contain a password or key" in printed.err and "hunter2" not in printed.out + printed.err
 
 
 def test_the_name_of_the_variable_that_holds_the_key_may_be_said():
     human = {"name": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": "MY_KEY"}
-    config = Config().with_settings({"simulator": json.dumps(human)})
+    config = make_config({"simulator": json.dumps(human)})
     assert config.task.simulator_spec() == human

@@ -10,9 +10,9 @@ import pytest
 from sandboxes import Outcome, Program, frames
 from sandboxes.atoms import OversizedValue
 from sandboxes.client import _call_result
-from sandboxes.local import EmbeddedSandbox
+from sandboxes.embedded import EmbeddedSandbox
 from sandboxes.runner.encode import TooLarge, to_json
-from sandboxes.values import MalformedValue, canonical, decode, parse
+from sandboxes.values import MalformedValue, canonical, parse
 
 MAX_BYTES = 1 << 26
 HASH_MODULUS = (1 << 61) - 1  # integers this far apart have one hash
@@ -56,22 +56,19 @@ def f(head, item, count, tail):
 """
 
 
-@pytest.mark.parametrize(
-    ("parts", "outcome"),
-    [
-        (('{"decimal":[0,[1', ",1", 400_000, "],-400000]}"), Outcome.CRASH),
-        (("[0", ',{"decimal":"1E-4096"}', 40_000, "]"), Outcome.OUTPUT_LIMIT),
-        (("[", "[", 500_000, ""), Outcome.OUTPUT_LIMIT),
-        (("9", "9", 4_000, ""), Outcome.CRASH),
-        (("[1", ",1", 10, "]"), Outcome.OK),
-    ],
-    ids=range(5),
-)
-def test_a_program_that_forges_its_frame_gets_an_outcome(parts, outcome):
+def test_a_program_that_forges_its_frame_gets_an_outcome():
+    forgeries = {
+        ('{"decimal":[0,[1', ",1", 400_000, "],-400000]}"): Outcome.CRASH,
+        ("[0", ',{"decimal":"1E-4096"}', 40_000, "]"): Outcome.OUTPUT_LIMIT,
+        ("[", "[", 500_000, ""): Outcome.OUTPUT_LIMIT,
+        ("9", "9", 4_000, ""): Outcome.CRASH,
+        ("[1", ",1", 10, "]"): Outcome.OK,
+    }
     with EmbeddedSandbox(workers=1) as sandbox:
-        (result, other) = sandbox.run([Program(FORGERY, (f"f{parts}",)), Program("", ("1",))])
-    assert result.calls[0].outcome is outcome
-    assert other.calls[0].value == 1
+        for parts, outcome in forgeries.items():
+            result, other = sandbox.run([Program(FORGERY, (f"f{parts}",)), Program("", ("1",))])
+            assert result.calls[0].outcome is outcome, parts
+            assert other.calls[0].value == 1
 
 
 TEXT_ATOMS = ["int", "str", "bytes", "bytearray", "decimal", "type", "datetime", "date", "time"]
@@ -149,31 +146,24 @@ def test_the_parts_of_numbers_are_nodes_too(bomb):
 @pytest.mark.parametrize(
     "wire",
     [
-        {"set": [{"int": hex(i * HASH_MODULUS)} for i in range(100)]},
-        {"frozenset": [{"fraction": [{"int": hex(i * HASH_MODULUS)}, 1]} for i in range(100)]},
-        {"dict": [[{"decimal": str(i * HASH_MODULUS)}, 0] for i in range(100)]},
-        {"dict": [[{"tuple": [{"int": hex(i * HASH_MODULUS)}]}, 0] for i in range(100)]},
+        {"set": [{"int": hex(i * HASH_MODULUS)} for i in range(10_000)]},
+        {"frozenset": [{"fraction": [{"int": hex(i * HASH_MODULUS)}, 1]} for i in range(10_000)]},
+        {"dict": [[{"decimal": str(i * HASH_MODULUS)}, 0] for i in range(10_000)]},
+        {"dict": [[{"tuple": [{"int": hex(i * HASH_MODULUS)}]}, 0] for i in range(10_000)]},
     ],
     ids=["set", "frozenset", "dict", "tuples"],
 )
-def test_colliding_hashes_are_not_rebuilt(wire):
-    """10,000 fractions of one hash took half a minute to become a set."""
-    canonical(wire)
-    with pytest.raises(OversizedValue, match="^Expected at most 16 set elements or dict keys of one hash.$"):
-        decode(wire)
-
-
-def test_many_different_keys_are_rebuilt():
-    assert decode({"set": list(range(40_000))}) == set(range(40_000))
+def test_colliding_hashes_are_texts_like_others(wire):
+    """10,000 fractions of one hash would take half a minute to become a set: a host builds none."""
+    assert claim(wire).outcome is Outcome.OK
 
 
 @pytest.mark.parametrize("tag", ["set", "frozenset"])
 def test_a_signalling_nan_cannot_be_hashed(tag):
-    """Rebuilding one as an element raised `TypeError`."""
     for wire in ({tag: [{"decimal": "sNaN"}]}, {"dict": [[{"tuple": [{"decimal": "-sNaN12"}]}, 1]]}):
         with pytest.raises(MalformedValue):
-            decode(wire)
-    assert decode({"decimal": "sNaN"}).is_snan()
+            canonical(wire)
+    assert canonical({"decimal": "sNaN"}, nan_equal=True) == "nan"
 
 
 @pytest.mark.parametrize(
@@ -212,10 +202,10 @@ def test_json_that_an_encoder_does_not_write_is_no_value(payload):
 def test_inside_and_outside_keep_the_same_budget_of_work(value):
     """What the encoder passes, the host accepts, so that a program that is no forger learns that its value is too large."""
     most = bisect.bisect_left(range(1, 1 << 15), True, key=lambda count: is_refused([value] * count))
-    one = json.loads(to_json(value, MAX_BYTES))
-    canonical([one] * most)
+    wire = json.loads(to_json(value, MAX_BYTES))
+    canonical([wire] * most)
     with pytest.raises(OversizedValue):
-        canonical([one] * (most + 1))
+        canonical([wire] * (most + 1))
 
 
 def is_refused(value):

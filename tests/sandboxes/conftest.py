@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from sandboxes.embedded import EmbeddedSandbox, _Launcher
 from sandboxes.interpreter import BUBBLEWRAP
-from sandboxes.local import EmbeddedSandbox, _Launcher
 from sandboxes.pool import PooledSandbox
 
 #: A kernel that has no Landlock, as gVisor and many of RHEL, Docker Desktop and WSL.

@@ -177,10 +177,10 @@ READING = {
     "a file of the host": one("return open(CANARY + '/secret').read()", DENIED),
     "directory of the host": one("return os.listdir(CANARY)", DENIED),
     "another directory of the host": one("return os.listdir('/var')", DENIED),
-    "the project": one("return open(PROJECT + '/sandboxes/local.py').read()", DENIED),
+    "the project": one("return open(PROJECT + '/sandboxes/embedded.py').read()", DENIED),
     "site-packages": one("return open(SITE + '/pytest/__init__.py').read()", DENIED),
     "import from site-packages": body("def run():\n sys.path.append(SITE)\n import pytest", ERROR, DENIED),
-    "import the host's code": body("def run():\n sys.path.append(PROJECT)\n import sandboxes.local", ERROR),
+    "import the host's code": body("def run():\n sys.path.append(PROJECT)\n import sandboxes.embedded", ERROR),
     "Docker socket": one("return open('/var/run/docker.sock').read()", DENIED, ERROR),
     "a device": one("return open('/dev/sda', 'rb').read(1)", DENIED),
     "environment": one(
@@ -311,7 +311,7 @@ OURS = {
         " at = ctypes.addressof(ctypes.c_char.from_buffer(code))\n return ctypes.CFUNCTYPE(ctypes.c_int)(at)()", OK, value=-1),
     "another filter": one("from sandboxes.runner import walls; walls._Filter(b'\\x06' + bytes(7)).set()", DENIED),
     "another ruleset": one("syscall(444, bytes(24), 24, 0)", DENIED),
-    "call the runner's own code": one("from sandboxes.runner import child; child.Child(0, 3)", DENIED),
+    "call the runner's own code": one("from sandboxes.runner import program_process; program_process.Child(0, 3)", DENIED),
     "fake library": body(
         "import types\nsys.modules['decimal'] = types.SimpleNamespace(Decimal=object)\ndef run(): return object()", ERROR, NO_VALUE),
     "float that lies": body("class A(float):\n __repr__ = lambda s: 'true'\ndef run(): return A(7)", OK, value=7.0),

@@ -58,7 +58,7 @@ def test_the_readmes_example_gives_what_it_says():
     names = {}
     exec(readme_code("from sandboxes import Program, make"), names)
     first, second = names["result"].calls
-    assert (first.outcome.name, names["decode"](first.value)) == ("OK", {1, 2})
+    assert (first.outcome.name, first.value, first.fingerprint) == ("OK", {"set": [1, 2]}, names["fingerprint_of"]({1, 2}))
     assert (second.outcome.name, second.error) == ("EXCEPTION", "TypeError")
 
 

@@ -19,7 +19,9 @@ from sandboxes import Limits, Outcome, Program, SandboxError
 
 docker = pytest.importorskip("docker", reason="The docker package is missing.")
 from sandboxes import containers  # noqa: E402
-from sandboxes.docker import Cgroups, DockerSandbox, default_image  # noqa: E402
+from sandboxes.docker import DockerSandbox, default_image, limits_of  # noqa: E402
+
+from .runs import run_one  # noqa: E402
 
 pytestmark = pytest.mark.docker
 PROJECT = Path(sandboxes.__file__).parents[1]
@@ -46,26 +48,21 @@ def _other_tests_containers(docker_image):
 
 def own_containers(client, pid=None):
     """Containers of this process, or of another one."""
-    found = client.containers.list(all=True, filters={"label": containers.LABEL}, ignore_removed=True)
+    running = client.containers.list(all=True, filters={"label": containers.LABEL}, ignore_removed=True)
     owner = f", {pid or os.getpid()}, "
-    return [c for c in found if owner in c.labels[containers.LABEL + ".owner"] and c.id not in OTHER_TESTS]
+    return [c for c in running if owner in c.labels[containers.LABEL + ".owner"] and c.id not in OTHER_TESTS]
 
 
 def stop(client, container_id):
     """Stop the processes of a container, the first of all first. Not `docker pause`: runc gives up where processes come and go."""
-    found = client.api.top(container_id)
-    for row in found["Processes"]:
+    processes = client.api.top(container_id)
+    for row in processes["Processes"]:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(int(row[found["Titles"].index("PID")]), signal.SIGSTOP)
+            os.kill(int(row[processes["Titles"].index("PID")]), signal.SIGSTOP)
 
 
 def channels(sandbox):
     return [runner.channel for runner in sandbox._pool()._runners]
-
-
-def run_one(sandbox, source, call, **limits):
-    (result,) = sandbox.run([Program(source, (call,), Limits(**limits))])
-    return result.calls[0]
 
 
 def wait_until(condition, seconds=10.0):
@@ -78,10 +75,13 @@ def wait_until(condition, seconds=10.0):
 # ---------------------------------------------------------------------------------------------------------------- the walls
 
 
-def test_a_container_has_nothing_that_it_does_not_need(client):
+def test_a_container_has_nothing_that_it_does_not_need_and_the_guarantees_name_it(client):
     with DockerSandbox(workers=1) as sandbox:
         (channel,) = channels(sandbox)
         attributes = client.api.inspect_container(channel.container_id)
+        guarantees = sandbox.guarantees()
+    assert (guarantees["image"], guarantees["runtime"]) == (default_image(), "default")
+    assert guarantees["python"].startswith(f"{sys.version_info[0]}.{sys.version_info[1]}.")
     host, config = attributes["HostConfig"], attributes["Config"]
     assert (host["NetworkMode"], host["ReadonlyRootfs"], host["Privileged"], host["AutoRemove"]) == ("none", True, False, True)
     assert host["CapDrop"] == ["ALL"] and not host["CapAdd"]
@@ -136,11 +136,9 @@ ALL_LIMITS = {"CgroupVersion": "2", "MemoryLimit": True, "SwapLimit": True, "Pid
     ],
 )
 def test_guarantees_say_which_limits_the_daemon_keeps(lacking, memory, processes):
-    cgroups = Cgroups.of({key: value for key, value in ALL_LIMITS.items() if key not in lacking})
-    guarantees = cgroups.guarantees(64)
+    guarantees = limits_of({key: value for key, value in ALL_LIMITS.items() if key not in lacking}, 64)
     assert guarantees["memory"] == (memory or "64 MiB without swap in the container (cgroup version 2)")
     assert guarantees["processes"] == (processes or "128 in the container (cgroup version 2)")
-    assert cgroups.cpus == ("CpuCfsQuota" not in lacking)
 
 
 def test_the_image_holds_nothing_of_the_project(client):
@@ -152,14 +150,6 @@ def test_the_image_holds_nothing_of_the_project(client):
         assert container.logs().strip() == b"[]"
     finally:
         container.remove(force=True)
-
-
-def test_guarantees_name_image_and_runtime(docker_image):
-    with DockerSandbox(workers=1) as sandbox:
-        guarantees = sandbox.guarantees()
-    assert guarantees["image"] == docker_image
-    assert guarantees["runtime"] == "default"
-    assert guarantees["python"].startswith(f"{sys.version_info[0]}.{sys.version_info[1]}.")
 
 
 # ------------------------------------------------------------------------------------------------------------ left behind

@@ -67,8 +67,8 @@ def test_who_has_configured_logging_is_left_alone(capsys):
     finally:
         package.removeHandler(mine)
         logging.getLogger().handlers = handlers
-    said = capsys.readouterr()
-    assert said.out == "" and said.err.splitlines() == ["a warning", "a error"]
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.splitlines() == ["a warning", "a error"]
 
 
 def test_a_file_has_times_and_control_characters_are_escaped(tmp_path):

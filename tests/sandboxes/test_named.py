@@ -71,7 +71,7 @@ def test_a_sandbox_of_somebody_elses_is_made_by_its_class_with_arguments():
 
 
 class Window(Browser):
-    """A browser of somebody else's."""
+    """A user-defined browser."""
 
 
 def test_a_browser_of_somebody_elses_is_made_by_its_class():
@@ -85,7 +85,7 @@ def test_a_browser_of_somebody_elses_is_made_by_its_class():
 
 def test_a_named_backend_takes_arguments():
     with sandboxes.make({"name": "embedded", "workers": 1}, workers=2) as made:
-        assert made._workers == 1
+        assert (made.name, made._workers) == ("embedded", 1)
     with pytest.raises(
         ValueError, match=r"^The 'embedded' sandbox takes workers, packages, bubblewrap; got .*'worker'\. Did you"
     ):

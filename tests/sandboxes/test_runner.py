@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from sandboxes import Program, frames
+from sandboxes.embedded import EmbeddedSandbox
 from sandboxes.interpreter import find_interpreter
-from sandboxes.local import EmbeddedSandbox
-from sandboxes.runner import syscalls, zygote  # in a test only: a host must not load them
+from sandboxes.runner import supervisor, syscalls  # in a test only: a host must not load them
 
 
 def test_the_runner_forgets_the_previous_program(embedded, descendants):
@@ -32,10 +32,10 @@ def test_no_process_is_left_over(use_bubblewrap, descendants):
     before = set(descendants(os.getpid()))  # other tests' sandboxes
     with EmbeddedSandbox(workers=1, bubblewrap=use_bubblewrap) as sandbox:
         sandbox.run([Program("import os\ndef run(): os._exit(1)", ("run()",) * 3), Program("", ("1",))])
-        own = set(descendants(os.getpid())) - before
-        states = [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] for pid in own]
-        assert own and "Z" not in states
-        assert len(own) <= 6  # a runner for programs that import, a plain one, and bubblewrap twice around each
+        started = set(descendants(os.getpid())) - before
+        states = [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] for pid in started]
+        assert started and "Z" not in states
+        assert len(started) <= 6  # a runner for programs that import, a plain one, and bubblewrap twice around each
     assert not set(descendants(os.getpid())) - before
 
 
@@ -80,8 +80,8 @@ def test_a_call_has_its_time_whenever_the_one_before_has_ended(monkeypatch, time
         return frames.RESULT.pack(outcome, wall_s, len(payload)) + payload
 
     child = SlowChild([(0.0, frame(frames.READY, payload=b"")), *((when, frame(frames.OK)) for when in times)])
-    monkeypatch.setattr(zygote, "time", SimpleNamespace(monotonic=lambda: child.now))
-    runner, settled = zygote.Zygote(0, 1, 2, walls=None), []
+    monkeypatch.setattr(supervisor, "time", SimpleNamespace(monotonic=lambda: child.now))
+    runner, settled = supervisor.Supervisor(0, 1, 2, walls=None), []
 
     def put(kind, payload=b"", outcome=0, wall_s=0.0):
         child.now += host_s

@@ -12,8 +12,8 @@ import pytest
 from sandboxes import Limits, Outcome, Program, SandboxError
 from sandboxes.channel import RunnerError
 from sandboxes.client import pack_request
+from sandboxes.embedded import _Launcher
 from sandboxes.interpreter import bubblewrap_command
-from sandboxes.local import _Launcher
 from sandboxes.runner.walls import WALLS  # in a test only: a host must not load it
 
 from .memory_spy import assert_isolated, spies
@@ -134,10 +134,10 @@ def stolen(runner):
         thief, pack_request(thief) + pack_request(RIVAL)
     )  # in one piece, so that the rival is there before the thief looks
     runner._sent.append(RIVAL)
-    found = runner.receive().calls[0].value
-    if not found:
+    answers = runner.receive().calls[0].value
+    if not answers:
         assert runner.receive().calls[0].value == SECRET
-    return found
+    return answers
 
 
 def run_ahead(runner, programs):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import torch
 from transformers import LogitsProcessorList
 
-from sweetrl_agent.config.job import Config
-from sweetrl_agent.data.run import Run
+from sweetrl_agent.algorithms.settings import make_algorithms, make_config
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
 from sweetrl_agent.policies.transformers import SeededSampling
+from sweetrl_agent.trainers.run import Run
 
 TEXTS = [
     "I need the total of my prices. Round the total to two decimals?",
@@ -58,6 +59,17 @@ def tiny_model_folder(tiny_tokenizer, make_tiny_model, tmp_path_factory):
     return folder
 
 
+class Algorithms(dict):
+    """The algorithms of a run; others have the settings that the test gives, and are made when it asks for them."""
+
+    def __init__(self, made, settings):
+        super().__init__(made)
+        self.settings = settings
+
+    def __missing__(self, name):
+        return make_algorithms([name], self.settings)[name]
+
+
 @pytest.fixture
 def make_run(tmp_path):
     """Function: settings by name -> a run on ten embedded tasks, three to test and none unseen; the same folder each time."""
@@ -65,7 +77,12 @@ def make_run(tmp_path):
         "output": str(tmp_path / "run"), "tasks": "embedded:train[:10]", "test_tasks": "embedded:test[:3]", "unseen_tasks": "",
         "sandbox": "embedded", "threads": 1,
     }  # fmt: skip
-    return lambda **settings: Run(Config().with_settings({**given, **settings}))
+
+    def make(**settings):
+        config = make_config({**given, **settings})
+        return Run(replace(config, algorithms=Algorithms(config.algorithms, settings)))
+
+    return make
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import json
-import os
-import signal
-import subprocess
+import multiprocessing
 import sys
 import time
-from pathlib import Path
 
+from colbench_gym.files import read_rows, write_rows
 from colbench_gym.stage_records import FILE, StageRecords
+from sweetrl_agent import train
 from sweetrl_agent.config.pipeline import STAGES
-from sweetrl_agent.data.files import read_rows, write_rows
-
-
-def words(settings):
-    """Settings as words of a command line."""
-    return [text for name, value in settings.items() for text in (f"--{name}", str(value))]
 
 
 def give_luck(folder):
@@ -96,23 +90,19 @@ def assert_same(folder, other):
     assert [name for name in one if one[name] != two[name]] == []
 
 
-def start(arguments):
-    """Start the job in a process of its own."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    return subprocess.Popen(
-        [sys.executable, "-m", "sweetrl_agent.train", *arguments],
-        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+def _train(arguments):
+    gc.freeze()
+    sys.exit(train.main(arguments))
 
 
 def kill_at(moment, arguments, folder):
-    """Start the job and kill it as soon as a path that fits `moment` stands in the folder."""
-    job = start(arguments)
-    deadline = time.monotonic() + 1200
-    while job.poll() is None and not list(folder.glob(moment)):
-        assert time.monotonic() < deadline, f"{moment} never came"
+    """Start the job in a process of its own, and kill it as soon as a path that fits `moment` stands in the folder."""
+    context = multiprocessing.get_context("forkserver")  # which imports the libraries once
+    context.set_forkserver_preload(["sweetrl_agent.trainers.critic", "sweetrl_agent.trainers.sft_stage"])
+    job = context.Process(target=_train, args=(list(map(str, arguments)),))
+    job.start()
+    while job.is_alive() and not list(folder.glob(moment)):
         time.sleep(0.001)
-    assert job.poll() in (None, 0), f"the job failed before {moment}"
-    if job.poll() is None:
-        job.send_signal(signal.SIGKILL)
-        job.wait()
+    job.kill()
+    job.join()
+    assert list(folder.glob(moment)), f"{moment} never came, and the status was {job.exitcode}"

@@ -9,16 +9,16 @@ from __future__ import annotations
 import gc
 import io
 import json
-import multiprocessing
 import sys
 import tempfile
-import time
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from sweetrl_agent import compare, evaluate, train
+from tests.words import words
 
 from .families import FAMILIES, write_model
+from .killed_runs import kill_at
 from .vowels_game import write_behaviour
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "families.json"
@@ -31,19 +31,14 @@ GAME = {
 }
 TRAIN = {
     **GAME, "tasks": "seeds:0-5", "test_tasks": "seeds:100-101", "unseen_tasks": "", "sft_dialogues": 8, "sft_batch": 4, "sft_epochs": 1, "lora_r": 2, "num_tasks": 3,
-    "trajectories_per_task": 2, "num_states": 3, "num_candidates": 3, "eval_tasks": 2, "min_best": 0.0, "temperature": 1.0,
-    "critic_epochs": 1, "critic_batch": 2, "critic_micro_batch": 1, "actor_batch": 2, "actor_micro_batch": 1, "actor_epochs": 1, "grpo_iterations": 2, "grpo_tasks": 2, "grpo_group": 2,
-    "rft_batch": 2, "rft_epochs": 1, "mtdpo_batch": 2, "mtdpo_epochs": 1, "ilql_batch": 4, "ilql_epochs": 1,
+    "trajectories_per_task": 2, "sweet.num_states": 3, "sweet.num_candidates": 3, "eval_tasks": 2, "min_best": 0.0, "temperature": 1.0,
+    "sweet.critic_epochs": 1, "sweet.critic_batch": 2, "sweet.critic_micro_batch": 1, "sweet.actor_batch": 2, "sweet.actor_micro_batch": 1, "sweet.actor_epochs": 1, "grpo.iterations": 2, "grpo.tasks": 2, "grpo.group": 2,
+    "rft.batch": 2, "rft.epochs": 1, "mtdpo.batch": 2, "mtdpo.epochs": 1, "ilql.batch": 4, "ilql.epochs": 1,
 }  # fmt: skip
 OTHERS = ("grpo", "rft", "mtdpo", "ilql")
 #: Prompts of these open a thought, which a random model does not close in eight tokens: its text is taken as speech, so that episodes differ.
 OPENED = {"deepseek-v3", "deepseek-r1-distill"}
 YES = "yes"
-
-
-def words(**settings):
-    """Settings as words of a command line."""
-    return [text for name, value in settings.items() for text in (f"--{name}", str(value))]
 
 
 def call(main, *arguments):
@@ -67,25 +62,6 @@ def agreed(main, *arguments):
     return planned, plan
 
 
-def _start(arguments):
-    sys.exit(train.main(arguments))
-
-
-def killed(arguments, folder, moment="critic/checkpoints/checkpoint-*/trainer_state.json"):
-    """Start a job in a process of its own, and kill it as soon as a path that fits `moment` is there."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["tests.sweetrl_agent.matrix", "sweetrl_agent.trainers.critic", "sweetrl_agent.trainers.sft_stage"]
-    )
-    job = context.Process(target=_start, args=(list(map(str, arguments)),))
-    job.start()
-    while job.is_alive() and not list(folder.glob(moment)):
-        time.sleep(0.01)
-    job.kill()
-    job.join()
-    assert list(folder.glob(moment)), f"{moment} never came"
-
-
 def row(name, folder):
     """The row of a family.
 
@@ -102,7 +78,7 @@ def row(name, folder):
     found = {"family": name, "architecture": type_of(family), **_described(family, plan), "dry_run": planned}
     if planned != YES:
         return {**found, **dict.fromkeys(("sft", "sweet", "resume", *OTHERS, "evaluate"), "no")}
-    killed(sweet, folder / "sweet")
+    kill_at("critic/checkpoints/checkpoint-*/trainer_state.json", sweet, folder / "sweet")
     assert call(train.main, *sweet)[0] == YES
     compared = agreed(compare.main, *words(**given, lora="true", seeds=1, output=folder / "others"), "--algorithms", *OTHERS)[0]
     played = agreed(

@@ -13,6 +13,7 @@ from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
 from sweetrl_agent.policies.perturbed import PerturbedModel
 from sweetrl_agent.policies.slots import body, can_use_slots
 from sweetrl_agent.policies.transformers import TransformersPolicy
+from sweetrl_agent.policies.utterances import Speaker
 from sweetrl_agent.trainers.trl.cpu_head import _BEYOND_THE_HEAD, _replace
 
 from .families import FAMILIES, build_model, build_tokenizer
@@ -51,16 +52,16 @@ def test_sampled_tokens_have_the_log_probabilities_of_a_plain_pass(parts):
     tokenizer, build = parts
     model = build()
     for kind in _policies(model):
-        policy = kind(model, tokenizer, 10, batch_size=2)
+        policy = kind(model, Speaker(tokenizer, 10), batch_size=2)
         for dialogue, said in zip(DIALOGUES, policy.generate(DIALOGUES, [1, 2, 3]), strict=True):
-            plain = _plain(model, policy.prompt_ids(dialogue), said.token_ids)
+            plain = _plain(model, policy.speaker.prompt(dialogue), said.token_ids)
             assert said.log_probs == pytest.approx(plain.tolist(), abs=2e-3), kind
 
 
 def test_a_critic_scores_candidates_as_a_plain_pass(parts):
     tokenizer, build = parts
     model = build()
-    prompt = TransformersPolicy(model, tokenizer, 10).prompt_ids(LONG)
+    prompt = Speaker(tokenizer, 10).prompt(LONG)
     candidates = [
         tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("What if it is empty?", "Ok", "A total, then.")
     ]
@@ -76,7 +77,7 @@ def test_the_head_on_labelled_tokens_is_the_models_own(parts):
     config = model.config.get_text_config()
     if any(getattr(config, name, None) is not None for name in _BEYOND_THE_HEAD) or hasattr(config, "num_experts"):
         pytest.skip("TRL's head is kept.")
-    prompt = TransformersPolicy(model, tokenizer, 10).prompt_ids(LONG)
+    prompt = Speaker(tokenizer, 10).prompt(LONG)
     ids = torch.tensor([[*prompt, 70, 71, 72], [*prompt, 80, 81, 82]])
     labels = ids.clone()
     labels[:, : len(prompt)] = -100
@@ -98,9 +99,9 @@ def test_values_perturb_models_with_any_attention(parts):
 
     perturbed = PerturbedModel(model, Values(), 0.5)
     for kind in _policies(perturbed):
-        policy = kind(perturbed, tokenizer, 6, batch_size=2)
+        policy = kind(perturbed, Speaker(tokenizer, 6), batch_size=2)
         for dialogue, said in zip(DIALOGUES, policy.generate(DIALOGUES, [1, 2, 3]), strict=True):
-            prompt = policy.prompt_ids(dialogue)
+            prompt = policy.speaker.prompt(dialogue)
             with torch.no_grad():
                 row = torch.tensor([prompt + said.token_ids])
                 hidden = Values.body(row, use_cache=False).last_hidden_state

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 import colbench_gym.evaluate
+from colbench_gym.files import read_rows, write_rows
 from colbench_gym.stage_records import StageRecords
 from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.rows import row_from_task
 from sweetrl_agent import compare, evaluate, train
-from sweetrl_agent.data.files import read_rows, write_rows
 from tests.damages import DAMAGES, a_folder, a_pipe, deleted, edited
+from tests.words import words
 
 POLICIES = ("random", "oracle")
 BOTH = pytest.mark.parametrize("command", [colbench_gym.evaluate, evaluate], ids=["colbench_gym", "sweetrl_agent"])
@@ -79,13 +80,23 @@ def _sorted(folder):
     return sorted((folder / "evaluation.jsonl").read_bytes().splitlines())
 
 
-CASES = [(name, damage) for name in ("evaluation.jsonl", "stages.json") for damage in DAMAGES]
-CASES += [(name, damage) for name in ("settings.json", "results.json") for damage in (deleted, edited)]
-CASES += [("evaluation.jsonl", a_folder), ("evaluation.jsonl", a_pipe)]
+#: That every damage of a file is seen, test_damaged_runs.py holds for the records that all commands share.
+CASES = [(colbench_gym.evaluate, "evaluation.jsonl", damage) for damage in (*DAMAGES, a_folder, a_pipe)]
+CASES += [
+    (command, name, edited)
+    for command in (colbench_gym.evaluate, evaluate)
+    for name in ("stages.json", "settings.json", "results.json")
+]
+CASES += [
+    (evaluate, "evaluation.jsonl", deleted),
+    (evaluate, "stages.json", deleted),
+    (colbench_gym.evaluate, "results.json", deleted),
+]
 
 
-@BOTH
-@pytest.mark.parametrize(("name", "damage"), CASES, ids=[f"{name}-{damage.__name__}" for name, damage in CASES])
+@pytest.mark.parametrize(
+    ("command", "name", "damage"), CASES, ids=[f"{c.__name__}-{name}-{damage.__name__}" for c, name, damage in CASES]
+)
 def test_a_damaged_file_is_made_again_or_refused(command, name, damage, finished, copied, capsys):
     folder = copied(command)
     damage(folder / name)
@@ -218,11 +229,7 @@ SMALL = {
 
 
 def _settings(folder, model, **more):
-    return [
-        text
-        for name, value in {**SMALL, "model": model, "output": folder, **more}.items()
-        for text in (f"--{name}", str(value))
-    ]
+    return words({**SMALL, "model": model, "output": folder, **more})
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +238,7 @@ def compared(place, tiny_model_folder):
     write_rows(place / "train.jsonl", [row_from_task(task) for task in load_tasks("embedded:train[:3]")])
     asked = [
         "--algorithms",
-        "zero_shot",
+        "initial",
         "single_turn",
         "--seeds",
         "1",
@@ -280,12 +287,13 @@ def _results(folder):
     return {name: value for name, value in found.items() if name not in ("ledger", "versions")}
 
 
-OF_COMPARE = ("seed_0/evaluation.jsonl", "seed_0/simulators.jsonl", "seed_0/config.yaml", "results.json", "config.yaml", "report.html", "stages.json",
-              "seed_0/failures.jsonl", "seed_0/stages.json")  # fmt: skip
+OF_COMPARE = [
+    ("seed_0/evaluation.jsonl", edited), ("seed_0/simulators.jsonl", deleted), ("seed_0/config.yaml", edited), ("results.json", deleted),
+    ("config.yaml", deleted), ("report.html", edited), ("stages.json", edited), ("seed_0/failures.jsonl", deleted), ("seed_0/stages.json", edited),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OF_COMPARE)
-@pytest.mark.parametrize("damage", [deleted, edited])
+@pytest.mark.parametrize(("name", "damage"), OF_COMPARE)
 def test_a_damaged_file_of_a_comparison_is_made_again_or_refused(name, damage, compared, tmp_path, capsys):
     copy, status = _compare_again(compared, tmp_path, lambda folder: damage(folder / name))
     said = capsys.readouterr()
@@ -309,7 +317,7 @@ def test_changed_tasks_of_a_comparison_are_refused(file, place, compared, tmp_pa
         said = capsys.readouterr().err
     finally:
         (place / file).write_bytes(before)
-    stage = {"rows.jsonl": "evaluate zero_shot", "train.jsonl": "sft"}[file]
+    stage = {"rows.jsonl": "evaluate initial", "train.jsonl": "sft"}[file]
     assert status == 2 and f"{file} has changed since stage '{stage}' of " in said
 
 

@@ -15,12 +15,13 @@ from sweetrl_agent import evaluate, report
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.train import main
 from tests.damages import DAMAGES, a_folder, a_pipe, cut_at_a_line_end, cut_mid_line, deleted, edited, one_bit_flipped, replaced
+from tests.words import words
 
-from .killed_runs import content, reopen_from, words
+from .killed_runs import content, reopen_from
 
 #: The packaged initial policy, which passes some tests by itself, so that every stage has something to do.
 SETTINGS = {
-    "num_tasks": 6, "trajectories_per_task": 4, "num_states": 6, "num_candidates": 2, "eval_tasks": 2, "unseen_tasks": "", "shown_dialogues": 1,
+    "num_tasks": 6, "trajectories_per_task": 4, "sweet.num_states": 6, "sweet.num_candidates": 2, "eval_tasks": 2, "unseen_tasks": "", "shown_dialogues": 1,
     "sandbox": "embedded", "threads": 1,
 }  # fmt: skip
 #: Files that every command writes again: copies of the records, and what the report makes of the other files.
@@ -79,13 +80,16 @@ def test_every_damage_of_every_file_is_seen(finished):
     assert {_stage_of(name) for name in _files(finished)} == {*DONE, ""}
 
 
-#: A file of every stage, and of those that are always written; that each damage of each file is seen is tested above.
+#: A file of every stage; that each damage of each file is seen is tested above.
 CASES = [
-    ("README.md", deleted), ("config.yaml", cut_mid_line), ("metrics.jsonl", cut_at_a_line_end), ("timings.jsonl", edited),
     ("initial/model.safetensors", replaced), ("trajectories.jsonl", cut_at_a_line_end), ("outcome_pairs.jsonl", replaced),
     ("critic/model.safetensors", one_bit_flipped), ("candidates.jsonl", a_pipe), ("scores.jsonl", edited), ("policy/config.json", a_folder),
-    ("evaluation.jsonl", deleted), ("turn_advantages.jsonl", edited), ("results.json", one_bit_flipped), ("failures.jsonl", cut_at_a_line_end),
-    ("report.html", replaced),
+    ("evaluation.jsonl", deleted), ("turn_advantages.jsonl", edited),
+]  # fmt: skip
+#: Files that are always written.
+WRITTEN_AGAIN = [
+    ("README.md", deleted), ("config.yaml", cut_mid_line), ("metrics.jsonl", cut_at_a_line_end), ("timings.jsonl", edited),
+    ("results.json", one_bit_flipped), ("failures.jsonl", cut_at_a_line_end), ("report.html", replaced),
 ]  # fmt: skip
 
 
@@ -96,10 +100,18 @@ def test_a_damaged_file_is_made_again_and_nothing_else_changes(name, damage, fin
         assert main(_arguments(copied)) == 0
     again = [record.message for record in caplog.records if "is done again" in record.message]
     stage = _stage_of(name)
-    file = next((file for file in STAGES[stage].files if name.startswith(file)), "") if stage else ""
-    assert again == ([f"{stage}: is done again, since {file} is missing, changed or damaged"] if stage else [])
+    file = next(file for file in STAGES[stage].files if name.startswith(file))
+    assert again == [f"{stage}: is done again, since {file} is missing, changed or damaged"]
     one, two = content(finished), content(copied)
     assert list(one) == list(two) and [file for file in one if one[file] != two[file]] == []
+
+
+def test_files_that_every_command_writes_are_written_again(finished, copied, caplog):
+    for name, damage in WRITTEN_AGAIN:
+        damage(copied / name)
+    assert main(_arguments(copied)) == 0
+    assert not [text for text in caplog.messages if "is done again" in text]
+    assert content(copied) == content(finished)
 
 
 @pytest.mark.parametrize("name", ["initial", "critic"])

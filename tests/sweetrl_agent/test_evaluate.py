@@ -18,15 +18,15 @@ from safetensors.torch import load_file, save_file
 import colbench_gym.evaluate
 import sweetrl_agent
 from colbench_gym import grade
+from colbench_gym.files import read_rows
 from sweetrl_agent import report, run_evaluate, train
+from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.config.command_line import CommandError
-from sweetrl_agent.config.job import Config
-from sweetrl_agent.data.files import read_rows
-from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluate import main
-from sweetrl_agent.evaluation.evaluate import evaluate_agent
+from sweetrl_agent.evaluation.held_out import evaluate_agent
 from sweetrl_agent.evaluation.win_rate import recorded
-from tests.colbench_gym.simulators.chat_servers import fails, serving, url
+from sweetrl_agent.trainers.run import Run
+from tests.colbench_gym.simulators.model.chat_servers import fails, serving, url
 from tests.colbench_gym.test_evaluate import talks
 
 TASKS = ["--tasks", "embedded:test[:6]", "--sandbox", "embedded", "--threads", "1"]
@@ -72,7 +72,7 @@ def run_folder(tiny_tokenizer, make_tiny_model, tmp_path_factory):
         "output": str(folder), "tasks": "embedded:train[:10]", "test_tasks": "embedded:test[:3]", "unseen_tasks": "embedded:unseen[:2]",
         "sandbox": "embedded", "threads": 1, "max_new_tokens": 6, "max_turns": 3, "generation_batch": 2, "seed": 5, "temperature": 0.7,
     }  # fmt: skip
-    own = Run(Config().with_settings(settings))
+    own = Run(make_config(settings))
     for name, seed in (("initial", 0), ("policy", 1)):
         make_tiny_model(seed).save_pretrained(folder / name)
         tiny_tokenizer.save_pretrained(folder / name)
@@ -100,10 +100,8 @@ def test_both_packages_play_the_same_episodes_and_find_the_same(server, tmp_path
     policies = ["random", "oracle", f"openai:m@{url(server)}"]
     sampling = ["--max_new_tokens", "9", "--temperature", "0.5"]
     rows, results = run(tmp_path / "e", *policies, *TASKS, *sampling, "--seeds", "0", "3")
-    assert (
-        colbench_gym.evaluate.main([*policies, *TASKS[:4], *sampling, "--seeds", "0", "3", "--output", str(tmp_path / "g")])
-        == 0
-    )
+    given = [*policies, *TASKS[:4], *sampling, "--seeds", "0", "3", "--output", str(tmp_path / "g")]
+    assert colbench_gym.evaluate.main(given) == 0
     assert rows == read_rows(tmp_path / "g" / "evaluation.jsonl")
     others = json.loads((tmp_path / "g" / "results.json").read_text())
     for name in ("random", "oracle", "m", "differences", "metric", "success_means", "tasks", "seeds", "episodes", "schema"):
@@ -131,19 +129,8 @@ def test_a_run_folder_repeats_its_own_evaluation(run_folder, tmp_path, monkeypat
 
 
 def test_flags_override_what_a_run_folder_brings(run_folder, tmp_path):
-    _, results = run(
-        tmp_path / "e",
-        str(run_folder.folder),
-        *TASKS,
-        "--temperature",
-        "0.3",
-        "--max_turns",
-        "1",
-        "--seeds",
-        "1",
-        "--num_tasks",
-        "2",
-    )
+    given = ["--temperature", "0.3", "--max_turns", "1", "--seeds", "1", "--num_tasks", "2"]
+    _, results = run(tmp_path / "e", str(run_folder.folder), *TASKS, *given)
     assert results["policies"]["first"]["temperature"] == 0.3 and results["policies"]["first"]["max_new_tokens"] == 6
     assert results["first"]["test"]["turns"] == 1.0 and results["first"]["test"]["n"] == 2 and results["seeds"] == [1]
 
@@ -205,28 +192,6 @@ def test_a_misspelt_folder_names_the_nearest_and_changes_nothing(run_folder, tmp
         capsys.readouterr().err == f"error: `policies` names no folder: {wrong!r}. Did you mean {str(run_folder.folder)!r}?\n"
     )
     assert not (tmp_path / "e").exists()
-
-
-def test_a_server_that_fails_in_some_dialogues_voids_them(server, tmp_path, capsys):
-    def sometimes(handler):
-        is_bad = handler.asked["seed"] % 3 == 0 and len(handler.asked["messages"]) == 2
-        (fails(400) if is_bad else talks)(handler)
-
-    server.script = [sometimes]
-    words = [f"openai:m@{url(server)}", *TASKS, "--seeds", "0", "1", "2"]
-    rows, results = run(tmp_path / "e", *words)
-    void = sum(row["outcome"] == "void" for row in rows)
-    assert 0 < void < 18 and results["m"]["test"]["void"] == void
-    shown = capsys.readouterr()
-    assert f"{void} episodes are void" in shown.out
-    reason = "the agent's server: status 400 at the last of 1 attempts; the server refuses the request: check the name of the model and what the"
-    assert {row["outcome"] == "void" for row in rows if row.get("void_reason", "").startswith(reason)} == {True}
-    assert (
-        sum("void_reason" in row for row in rows) == void and (shown.out + shown.err).count(f" is void: {reason}") == 3
-    )  # once a seed
-    server.script = [talks]
-    again, results = run(tmp_path / "e", *words, "--replay_void", "true")
-    assert results["m"]["test"]["void"] == 0 and again == run(tmp_path / "whole", *words)[0]
 
 
 def test_a_server_that_is_down_stops_it_and_it_resumes(server, tmp_path, capsys):
@@ -351,15 +316,12 @@ def test_the_weights_are_the_policys_own(run_folder, tmp_path):
     ("words", "text"),
     [
         ([], "Name a policy first, such as random, a run folder, or openai:MODEL"),
-        (["/no/such"], "`policies` takes run folders, model folders, hub names, openai:MODEL@URL, random, oracle, person"),
-        (["random", "random"], "Expected policies or splits that differ, got 'random' twice"),
+        (["/no/such"], "`policies` takes run folders, model folders, hub names, openai:MODEL@URL, random, random_actions, oracle, person"),
         (["openai:m@http://user:pw@127.0.0.1/v1"], "`policies` must not contain a password or key"),
         (["random", "--episodes", "0"], "`episodes` must be at least 1, got 0."),
         (["random", "--seeds", "1", "1"], "`seeds` must not contain duplicates, got [1, 1]."),
         (["randm"], "`policies` names no folder and no policy: 'randm'. Did you mean 'random'?"),
-        (["fractions:Fraction", "--tasks", "embedded:test[:1]", "--dry_run"], "A policy of your own must have a method `generate`"),
-        (["random", "--prices", "/no/file"], "`prices` names no file that can be read: '/no/file'"),
-        (["random", "--tasks", "embedded:nothing"], "The embedded split must be one of"),
+        (["fractions:Fraction", "--tasks", "embedded:test[:1]", "--dry_run"], "A policy of your own must be a function of the messages, an `Agent`, or have"),
         (["random", "--task", "embedded:test"], "Unknown settings: task. Did you mean `tasks`?"),
         (["oracle", "--env", "GymV21Environment-v99"], "`env` must be one of ('ColBench-Backend-v0', 'ColBench-Frontend-v0', 'LMRL-Maze-v0', "),
         (["no_such_module:Thing", "--tasks", "embedded:test[:1]"], "`policies` names a module that does not exist: 'no_such_module'."),

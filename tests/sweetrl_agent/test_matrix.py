@@ -11,10 +11,11 @@ from peft import LoraConfig, get_peft_model
 from sweetrl_agent import evaluate, train
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.models.loading import initial_model, load_chat, load_model
+from tests.words import words
 
 from .families import FAMILIES, build_model, build_tokenizer, write_model
-from .killed_runs import assert_same
-from .matrix import GAME, OPENED, TRAIN, YES, agreed, call, killed, read, row, words
+from .killed_runs import assert_same, kill_at
+from .matrix import GAME, OPENED, TRAIN, YES, agreed, call, read, row
 from .vowels_game import write_behaviour
 
 LLAMA = FAMILIES["llama-3"]
@@ -68,7 +69,7 @@ def test_a_killed_run_ends_with_the_same_bytes(name, algorithm, tmp_path):
     whole, folder = tmp_path / "whole", tmp_path / "killed"
     assert call(train.main, *words(**given, output=whole))[0] == YES
     for moment in (*MOMENTS[algorithm], "evaluation.jsonl"):
-        killed(words(**given, output=folder), folder, moment)
+        kill_at(moment, words(given, output=folder), folder)
     assert call(train.main, *words(**given, output=folder))[0] == YES
     assert_same(folder, whole)
 

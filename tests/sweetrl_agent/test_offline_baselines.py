@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from colbench_gym.files import read_rows, write_rows
 from sweetrl_agent import compare, evaluate, train
-from sweetrl_agent.data.files import read_rows, write_rows
 
 from .behaviour import guesses
 
@@ -22,7 +22,7 @@ def words(tmp_path_factory):
     given = {
         "env": "examples.own_environment:Guess-v0", "demonstrations": file, "sft_dialogues": 64, "tiny_hidden_size": 32, "tiny_layers": 1,
         "tiny_vocab_size": 300, "max_new_tokens": 8, "tasks": "seeds:0-7", "test_tasks": "seeds:100-103", "threads": 1,
-        "filtered_bc_epochs": 1.0, "mc_epochs": 1.0, "ilql_epochs": 1.0,
+        "filtered_bc.epochs": 1.0, "mc.epochs": 1.0, "ilql.epochs": 1.0,
     }  # fmt: skip
     return [f"--{name}={value}" for name, value in given.items()]
 

@@ -8,9 +8,9 @@ import random
 import gymnasium as gym
 import pytest
 
+from colbench_gym.files import write_rows
 from sweetrl_agent import compare
 from sweetrl_agent.core.episode import Episode, Turn
-from sweetrl_agent.data.files import write_rows
 
 GOAL, LIMIT = 8, 25
 LETTERS = "".join(map(chr, range(32, 127))) + "\n"
@@ -65,8 +65,8 @@ def test_mc_and_ilql_walk_to_the_goal_that_random_behaviour_wanders_to(corridor,
     given = {
         "env": corridor, "demonstrations": file, "sft_dialogues": 400, "sft_epochs": 3, "tiny_hidden_size": 64, "tiny_layers": 2,
         "tiny_vocab_size": 320, "max_new_tokens": 6, "temperature": 1.0, "test_tasks": "seeds:1000000-1000059", "threads": 1, "seeds": 1,
-        "mc_batch": 16, "mc_epochs": 5, "mc_cql": 1.0, "mc_beta": 4,
-        "ilql_batch": 16, "ilql_epochs": 24, "ilql_polyak": 0.2, "ilql_tau": 0.9, "ilql_cql": 0.1, "ilql_beta": 16,
+        "mc.batch": 16, "mc.epochs": 5, "mc.cql": 1.0, "mc.beta": 4,
+        "ilql.batch": 16, "ilql.epochs": 24, "ilql.polyak": 0.2, "ilql.tau": 0.9, "ilql.cql": 0.1, "ilql.beta": 16,
         "output": tmp_path / "run",
     }  # fmt: skip
     words = [f"--{name}={value}" for name, value in given.items()]

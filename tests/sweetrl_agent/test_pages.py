@@ -8,15 +8,17 @@ import pytest
 
 pytest.importorskip("playwright")
 
+from colbench_gym.files import read_rows
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.scoring.pages import current_page
 from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.designs.embedded import design_of
-from sweetrl_agent.core.messages import hint_message
-from sweetrl_agent.data.files import read_rows
+from sweetrl_agent.core.hint import hint_message
 from sweetrl_agent.envs.frontend_demonstrations import Demonstrator, demonstrations
-from sweetrl_agent.train import main, parse
+from sweetrl_agent.evaluation.main_job import parse
+from sweetrl_agent.train import main
 from tests.sweetrl_agent.killed_runs import record_again
+from tests.words import words
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("needs_browser")]
 TASKS = load_tasks("embedded:train[:12]", kind="page")
@@ -64,24 +66,24 @@ def test_the_shares_are_as_asked():
 
 
 SETTINGS = {
-    "env": "ColBench-Frontend-v0", "tasks": "embedded:train[:12]", "test_tasks": "embedded:test[:3]", "unseen_tasks": "",
-    "sft_dialogues": 48, "sft_epochs": 1, "tiny_hidden_size": 32, "tiny_layers": 1, "tiny_vocab_size": 600,
-    "num_tasks": 4, "trajectories_per_task": 2, "num_states": 4, "num_candidates": 3, "shown_dialogues": 2, "max_new_tokens": 24,
-    "max_turns": 3, "min_difference": 0.0, "generation_batch": 8, "critic_batch": 2, "critic_micro_batch": 2, "sandbox": "embedded", "threads": 1,
+    "env": "ColBench-Frontend-v0", "tasks": "embedded:train[:12]", "test_tasks": "embedded:test[:2]", "unseen_tasks": "",
+    "sft_dialogues": 16, "sft_epochs": 1, "tiny_hidden_size": 32, "tiny_layers": 1, "tiny_vocab_size": 600,
+    "num_tasks": 4, "trajectories_per_task": 2, "sweet.num_states": 4, "sweet.num_candidates": 3, "shown_dialogues": 2, "max_new_tokens": 24,
+    "max_turns": 3, "min_difference": 0.0, "generation_batch": 8, "sweet.critic_batch": 2, "sweet.critic_micro_batch": 2, "sandbox": "embedded", "threads": 1,
 }  # fmt: skip
 
 
 def test_the_main_job_runs_on_pages(tmp_path, capsys):
     folder = tmp_path / "run"
-    words = [text for name, value in {**SETTINGS, "output": folder}.items() for text in (f"--{name}", str(value))]
-    assert main([*words, "--stage", "sft"]) == main([*words, "--stage", "collect"]) == 0
+    given = words(SETTINGS, output=folder)
+    assert main([*given, "--stage", "sft"]) == main([*given, "--stage", "collect"]) == 0
     rows = read_rows(folder / "trajectories.jsonl")
-    assert len(rows) == 8 and all(0 <= row["metrics"]["similarity"] <= 1 for row in rows)
+    assert len(rows) == 8
     for i, row in enumerate(rows):  # a model this small shows no page, so chance must make the difference
         row["metrics"]["similarity"] = 0.1 + 0.5 * (i % 2)
     (folder / "trajectories.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     record_again(folder, "collect")
-    assert main(words) == 0
+    assert main(given) == 0
     assert "similarity" in capsys.readouterr().out
     results = json.loads((folder / "results.json").read_text())
     assert results["metric"] == "similarity"

@@ -1,4 +1,4 @@
-"""The commands of benchmarks/PLANNING.md would run: each by `--dry_run`, with a tiny model, embedded tasks and a server of this process."""
+"""The commands of docs/planning.md would run: each by `--dry_run`, with a tiny model, embedded tasks and a server of this process."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from sweetrl_agent.config import files
 from sweetrl_agent.train import main
 from tests.docs.blocks import ROOT, blocks_of, modules
 
-PAGE = ROOT / "benchmarks" / "PLANNING.md"
-BLOCKS = [block for block in blocks_of(PAGE) if block.mode == "commands"]
+BLOCKS = [block for block in blocks_of(ROOT / "docs" / "planning.md") if "test_planning_commands.py" in block.reason]
 LACKS = "This machine lacks vllm (`pip install vllm`) and a CUDA GPU, for `--engine vllm`."
 
 
-def test_every_block_of_the_page_is_checked_or_says_why_not():
+def test_the_page_has_a_command_for_each_way():
     assert len(BLOCKS) == 4
-    assert [block for block in blocks_of(PAGE) if block.is_code and block not in BLOCKS and not block.reason] == []
 
 
 def _without(own, words):

@@ -12,13 +12,12 @@ import pytest
 
 from sweetrl_agent.report import main
 from sweetrl_agent.reporting.dialogues import MAX_BYTES, MAX_DIALOGUES, dialogues_data
-from sweetrl_agent.reporting.figures import difference_interval, duration, interval, number, percent, plain, points
-from sweetrl_agent.reporting.markup import Html, embedded_json, tag
+from sweetrl_agent.reporting.numbers import duration, number, percent, plain, points
+from sweetrl_agent.reporting.page import embedded_json, vega
 from sweetrl_agent.reporting.run_folder import RunFolder
 from sweetrl_agent.reporting.run_report import write_report
-from sweetrl_agent.reporting.scores import agent_colours, read_scores
+from sweetrl_agent.reporting.scores import agent_colours, scores_of
 
-PAIR = {"split": "test", "from": "initial", "to": "trained", "n": 300, "tasks": 300}
 ATTACK = "</script><img src=x onerror=alert(1)>"
 FILES = (
     "results.json",
@@ -36,6 +35,13 @@ def scores(success: float | None, **others: Any) -> dict[str, Any]:
     bounds = None if success is None else [success - 0.05, success + 0.05]
     given = {"success": success, "tests_passed": 0.61, "n": 300, "void": 3, "turns": 4.1, "answered": 0.98}
     return {**given, "ci95": {"success": bounds, "tests_passed": [0.57, 0.65]}, **others}
+
+
+def difference(a: str, b: str, split: str, mean: float, low: float, high: float) -> dict[str, Any]:
+    """A paired difference of the scores of two agents."""
+    change = {"difference": mean, "ci95": [low, high], "p": 0.001, "p_holm": 0.002}
+    scores = {"success": change, "tests_passed": change, "similarity": change}
+    return {"split": split, "from": a, "to": b, "n": 300, "tasks": 300, **scores}
 
 
 def episode(agent: str = "initial", task_id: str = "task-0", split: str = "test", **others: Any) -> dict[str, Any]:
@@ -62,6 +68,10 @@ def folder(tmp_path: Path) -> Path:
     results = {
         "initial": {"test": scores(0.2), "unseen": scores(0.1)},
         "trained": {"test": scores(0.473), "unseen": scores(0.12)},
+        "differences": [
+            difference("initial", "trained", "test", 0.273, 0.202, 0.344),
+            difference("initial", "trained", "unseen", 0.02, -0.051, 0.091),
+        ],
         "seconds": {"sft": 200.0, "critic": 100.0},
         "seed": 7,
         "algorithm": "sweet",
@@ -126,9 +136,12 @@ class Page(HTMLParser):
 
 
 def test_shows_the_change_of_success_with_intervals(folder: Path) -> None:
-    text = Page.of(folder).text["headline"]
-    for expected in ("20.0%", "47.3%", "[15.0, 25.0]", "[42.3, 52.3]", "+27.3", "[+20.2, +34.4]", "+2.0", "[−5.1, +9.1]"):
-        assert expected in text
+    page = Page.of(folder)
+    for expected in ("+27.3", "[+20.2, +34.4]", "+2.0", "[−5.1, +9.1]"):
+        assert expected in page.text["headline"]
+    for expected in ("20.0%", "47.3%", "[15.0, 25.0]", "[42.3, 52.3]"):
+        assert expected in page.text["scores"]
+    assert [mean["text"] for mean in page.data["charts"][0]["datasets"]["means"]] == ["20.0%", "47.3%", "10.0%", "12.0%"]
 
 
 def test_shows_everything_else(folder: Path) -> None:
@@ -145,10 +158,11 @@ def test_shows_everything_else(folder: Path) -> None:
 
 def test_other_agents_and_splits_are_shown_in_the_order_of_the_file(tmp_path: Path) -> None:
     results = {"dpo": {"hard": scores(0.3)}, "sweet": {"hard": scores(0.2), "soft": scores(None, n=0)}, "seconds": {"n": 1}}
+    results["differences"] = [difference("dpo", "sweet", "hard", -0.1, -0.17, -0.03)]
     (tmp_path / "results.json").write_text(json.dumps(results))
     text = Page.of(tmp_path).text
     assert "dpo → sweet on hard" in text["headline"] and "−10.0 points" in text["headline"]
-    assert [(s.agent, s.split) for s in read_scores(results)] == [("dpo", "hard"), ("sweet", "hard"), ("sweet", "soft")]
+    assert {agent: [*splits] for agent, splits in scores_of(results).items()} == {"dpo": ["hard"], "sweet": ["hard", "soft"]}
     assert "—" in text["scores"]
 
 
@@ -157,40 +171,24 @@ def test_a_report_on_pages_begins_with_their_similarity(tmp_path: Path) -> None:
     start = scores(0.01, similarity=0.68, ci95=bounds)
     result = scores(0.03, similarity=0.76, ci95={**bounds, "similarity": [0.74, 0.78]})
     results = {"initial": {"test": start}, "trained": {"test": result}, "metric": "similarity"}
+    results["differences"] = [difference("initial", "trained", "test", 0.08, 0.05, 0.11)]
     (tmp_path / "results.json").write_text(json.dumps(results))
-    text = Page.of(tmp_path).text["headline"]
-    for expected in ("Similarity", "68.0%", "76.0%", "+8.0", "[74.0, 78.0]", "hidden reference page"):
-        assert expected in text
-    assert "hidden test" not in text
-
-
-@pytest.mark.parametrize(
-    ("paired", "shown"),
-    [
-        ([{**PAIR, "success": {"difference": 0.25, "ci95": [0.2, 0.31], "p": 0.001}}], "+25.0 points  [+20.0, +31.0]"),
-        ([{**PAIR, "similarity": {"difference": 0.25, "ci95": [0.2, 0.31]}}], "+27.3 points  [+20.2, +34.4]"),
-        ([{**PAIR, "success": {"difference": "<b>", "ci95": 3}}], "+27.3 points  [+20.2, +34.4]"),
-        ([{**PAIR, "to": "other", "success": {"difference": 0.25}}, 7], "+27.3 points  [+20.2, +34.4]"),
-        ({"test": PAIR}, "+27.3 points  [+20.2, +34.4]"),
-        ([], "+27.3 points  [+20.2, +34.4]"),
-    ],
-)
-def test_the_difference_is_the_paired_one_where_the_file_has_it(paired: Any, shown: str, folder: Path) -> None:
-    results = json.loads((folder / "results.json").read_text())
-    (folder / "results.json").write_text(json.dumps({**results, "differences": paired}))
-    assert shown in Page.of(folder).text["headline"]
+    text = Page.of(tmp_path).text
+    for expected in ("Similarity", "+8.0", "hidden reference page"):
+        assert expected in text["headline"]
+    assert "68.0%" in text["scores"] and "[74.0, 78.0]" in text["scores"] and "hidden test" not in text["headline"]
 
 
 def test_a_single_agent_has_scores_but_no_comparison(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text(json.dumps({"initial": {"test": scores(0.2)}}))
-    text = Page.of(tmp_path).text["headline"]
-    assert "20.0%" in text and "→" not in text and "Newcombe" not in text
+    text = Page.of(tmp_path).text
+    assert "20.0%" in text["scores"] and "→" not in text["headline"] and "paired" not in text["headline"]
 
 
 def test_nothing_that_was_written_into_the_run_becomes_markup(folder: Path) -> None:
     page = Page.of(folder)
     names = [name for name, _ in page.elements]
-    assert names.count("script") == 2 and "img" not in names
+    assert names.count("script") == 3 and "img" not in names
     assert not [key for _, attributes in page.elements for key in attributes if key.startswith("on")]
     assert ATTACK in page.text["setup"] and ATTACK in page.text["curves"] and ATTACK in page.text["pairs"]
     assert ATTACK in page.text["outcomes"] and ATTACK in page.text[""]
@@ -200,9 +198,9 @@ def test_nothing_that_was_written_into_the_run_becomes_markup(folder: Path) -> N
 
 
 def test_the_page_loads_nothing(folder: Path) -> None:
-    html = write_report(folder).read_text(encoding="utf-8")
+    html = write_report(folder).read_text(encoding="utf-8").replace(vega(), "")
     page = Page(html)
-    assert not re.search(r"https?://|url\(|@import|fetch\(|XMLHttpRequest|import\(", html)
+    assert not re.search(r"https?://(?!vega.github.io/schema)|url\(|@import|fetch\(|XMLHttpRequest|import\(", html)
     assert not [key for _, attributes in page.elements for key in attributes if key in ("src", "href", "srcset", "action")]
     policy = next(a["content"] for name, a in page.elements if name == "meta" and a.get("http-equiv"))
     assert policy is not None and policy.startswith("default-src 'none'; ") and "script-src 'sha256-" in policy
@@ -233,7 +231,7 @@ def test_an_empty_folder_has_a_report_and_a_missing_one_has_none(tmp_path: Path)
 def test_odd_values_are_survived(tmp_path: Path) -> None:
     odd: list[Any] = [None, True, "text", [], {}, float("nan"), float("inf"), 10**400, -1]
     agents = {f"agent {i}": {"test": {"success": v, "n": v, "turns": v, "ci95": v}, "other": v} for i, v in enumerate(odd)}
-    results = {**agents, "seconds": {str(v): v for v in odd}, "seed": odd, "algorithm": odd}
+    results = {**agents, "seconds": {"critic": 1, **{str(v): v for v in odd}}, "seed": odd, "algorithm": odd}
     (tmp_path / "results.json").write_text(json.dumps(results))
     names = ("agent", "split", "task_id", "episode", "outcome", "success", "tests_passed", "turns", "dialogue_history")
     episodes = [{name: value for name in names} for value in odd]
@@ -242,16 +240,22 @@ def test_odd_values_are_survived(tmp_path: Path) -> None:
     write_lines(tmp_path / "turn_advantages.jsonl", [advantages(odd), {"advantages": 3}, {}])
     write_lines(tmp_path / "metrics.jsonl", [{"stage": v, "step": v, "loss": v, "other": 1.0} for v in odd])
     (tmp_path / "versions.json").write_text(json.dumps({"packages": odd, "git_commit": odd}))
-    assert Page.of(tmp_path).data["in_all"] == len(odd) + len(histories) + 1
+    page = Page.of(tmp_path)
+    assert [dialogue["messages"] for dialogue in page.data["dialogues"]] == [[["text", "text"]], [["user", "?"]]]
+    assert f"evaluation.jsonl: {len(odd) * 3} of {len(odd) * 3 + 2} lines could not be read" in page.text["troubles"]
+    for name in ("results.json is not as", "turn_advantages.jsonl: 3 of 3 lines"):
+        assert name in page.text["troubles"]
 
 
 def test_pages_are_shown_turn_by_turn_and_nothing_but_pictures(folder: Path) -> None:
     assert "turn by turn" not in write_report(folder).read_text()
     evil = '"><script>alert(1)</script>'
-    rows = [
-        {"task_id": f"t{evil}", "request": "A page.", "wanted": "QUJD", "agents": {"initial": ["QUJE", evil], "trained": []}}
-    ]
-    (folder / "pictures.json").write_text(json.dumps([*rows, "odd", {"agents": 3}]))
+    row = {"task_id": f"t{evil}", "request": "A page.", "wanted": "QUJD", "agents": {"initial": ["QUJE"], "trained": []}}
+    for odd in ("odd", {"agents": 3}, {**row, "agents": {"initial": [evil]}}):
+        (folder / "pictures.json").write_text(json.dumps([row, odd]))
+        html = write_report(folder).read_text()
+        assert "turn by turn" not in html and "pictures.json could not be read" in html and "<script>alert" not in html
+    (folder / "pictures.json").write_text(json.dumps([row]))
     html = write_report(folder).read_text()
     assert html.count('src="data:image/jpeg;base64,') == 2 and "QUJE" in html and "no page" in html
     assert "<script>alert" not in html
@@ -279,8 +283,8 @@ def test_the_file_stays_small(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("key: value\n" * 50_000)
     path = write_report(tmp_path)
     shown = Page(path.read_text(encoding="utf-8")).data["dialogues"]
-    assert 500_000 < path.stat().st_size < 1_500_000 and MAX_BYTES < 1_500_000
-    assert "more characters are left out" in shown[0]["messages"][0][1] and shown[-1]["agent"] == "trained"
+    assert 1_500_000 < path.stat().st_size < 2_000_000 and MAX_BYTES < 1_000_000
+    assert "more characters)" in shown[0]["messages"][0][1] and shown[-1]["agent"] == "trained"
 
 
 def test_half_written_last_line_loses_only_itself(folder: Path) -> None:
@@ -295,9 +299,9 @@ def test_advantages_meet_their_dialogue_and_no_other(tmp_path: Path) -> None:
     write_lines(tmp_path / "turn_advantages.jsonl", [{**advantages([0.5]), "episode": 1}])
     shown = dialogues_data(RunFolder.read(tmp_path))["dialogues"]
     assert [(d["agent"], d["episode"], d["advantages"]) for d in shown] == [
-        ("initial", "1", {"sweet": [0.5]}),
-        ("trained", "1", None),
-        ("initial", "0", None),
+        ("initial", 1, {"sweet": [0.5]}),
+        ("trained", 1, None),
+        ("initial", 0, None),
     ]
 
 
@@ -320,18 +324,9 @@ def test_figures() -> None:
     assert [plain(300.0), plain(0.123456), plain(-2.5), plain(None)] == ["300", "0.1235", "−2.5", "—"]
     assert [duration(s) for s in (0.04, 41.2, 59.7, 200, 7500)] == ["0.0 s", "41 s", "60 s", "3 min 20 s", "2 h 5 min"]
     assert [number(v) for v in (1, True, "1", float("nan"), 10**400)] == [1.0, None, None, None, None]
-    assert [interval(v) for v in ([0, 1], [1, 0], [0], "01", [0, None])] == [(0.0, 1.0), None, None, None, None]
 
 
-def test_difference_interval_is_newcombes() -> None:
-    """The worked example of Newcombe (1998), table II, case (a): 56/70 - 48/80, Wilson intervals, method 10."""
-    found = difference_interval(48 / 80, (0.4905, 0.7003), 56 / 70, (0.6917, 0.8770))
-    assert found == pytest.approx((0.0524, 0.3339), abs=2e-4)
-    assert difference_interval(None, None, 0.2, (0.1, 0.3)) is None
-
-
-def test_markup_escapes_all_but_markup() -> None:
-    assert tag("p", "<b>", Html("<i></i>"), title='"&') == '<p title="&quot;&amp;">&lt;b&gt;<i></i></p>'
+def test_embedded_data_is_json_without_markup() -> None:
     assert json.loads(embedded_json({"a": ATTACK})) == {"a": ATTACK} and "<" not in embedded_json(ATTACK)
     with pytest.raises(ValueError, match="Out of range float values"):
         embedded_json(float("nan"))

@@ -7,25 +7,21 @@ import logging
 
 import pytest
 
+from colbench_gym.files import read_rows
 from colbench_gym.stage_records import StageRecords
 from sandboxes.extras import pip_install
 from sweetrl_agent import Callback, StopTraining, compare, run_train, train
-from sweetrl_agent.data.files import read_rows
-from sweetrl_agent.trainers.trackers.tracker import Tracker
+from sweetrl_agent.trainers.trackers import Tracker
+from tests.words import words
 
 SETTINGS = {
-    "env": "examples.own_environment:Guess-v0", "algorithm": "grpo", "max_new_tokens": 4, "grpo_iterations": 2, "grpo_tasks": 2, "grpo_group": 2,
+    "env": "examples.own_environment:Guess-v0", "algorithm": "grpo", "max_new_tokens": 4, "grpo.iterations": 2, "grpo.tasks": 2, "grpo.group": 2,
     "threads": 1, "eval_tasks": 3, "eval_every": 1, "eval_every_tasks": 2,
 }  # fmt: skip
 
 
 def _words(model, output, **more):
-    settings = {**SETTINGS, "model": model, "output": output, **more}
-    return [
-        text
-        for name, value in settings.items()
-        for text in (f"--{name}", *(value if isinstance(value, list) else [str(value)]))
-    ]
+    return words({**SETTINGS, "model": model, "output": output, **more})
 
 
 @pytest.mark.parametrize("main", [train.main, compare.main], ids=["train", "compare"])
@@ -105,12 +101,12 @@ def test_a_whole_run_and_its_end(tiny_model_folder, tmp_path, seen, capsys):
 
 
 def test_every_seed_of_a_comparison_is_a_run_in_its_group(tiny_model_folder, tmp_path, seen):
-    words = _words(tiny_model_folder, tmp_path / "all", algorithms=["zero_shot", "grpo"], seeds=2)
+    words = _words(tiny_model_folder, tmp_path / "all", algorithms=["initial", "grpo"], seeds=2)
     place = words.index("--algorithm")
     assert compare.main(words[:place] + words[place + 2 :]) == 0
     assert seen.opened == [("all/seed_0", "all"), ("all/seed_1", "all")]
     names = {name for name, _ in seen.points["all/seed_1"]}
-    assert names >= {"grpo/return", "evaluate_grpo/test/success", "evaluate_zero_shot/test/success"}
+    assert names >= {"grpo/return", "evaluate_grpo/test/success", "evaluate_initial/test/success"}
 
 
 def test_callbacks_from_python_stop_the_training_and_the_root_logger_is_left_alone(tiny_model_folder, tmp_path):

@@ -10,20 +10,22 @@ from pathlib import Path
 import pytest
 
 from colbench_gym.evaluation.summary import differences
+from colbench_gym.files import read_rows, write_rows
 from colbench_gym.stage_records import StageRecords
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.config.run import RunArguments
-from sweetrl_agent.core.messages import HINT
-from sweetrl_agent.data.files import read_rows, write_rows
-from sweetrl_agent.train import main, parse
+from sweetrl_agent.core.hint import HINT
+from sweetrl_agent.evaluation.main_job import parse
+from sweetrl_agent.train import main
+from tests.words import words
 
-from .killed_runs import assert_same, give_luck, kill_at, mark_done, record_again, reopen_from, start, words
+from .killed_runs import assert_same, give_luck, kill_at, mark_done, record_again, reopen_from
 
 SETTINGS = {
     "sft_dialogues": 64, "sft_epochs": 1, "sft_batch": 16, "tiny_hidden_size": 32, "tiny_layers": 1,
-    "tiny_vocab_size": 600, "num_tasks": 4, "trajectories_per_task": 2, "num_states": 18, "num_candidates": 3,
+    "tiny_vocab_size": 600, "num_tasks": 4, "trajectories_per_task": 2, "sweet.num_states": 18, "sweet.num_candidates": 3,
     "eval_tasks": 4, "shown_dialogues": 2, "max_new_tokens": 16, "max_turns": 3, "min_best": 0.0, "generation_batch": 3,
-    "critic_epochs": 1, "critic_batch": 2, "critic_micro_batch": 2, "sandbox": "embedded", "threads": 1,
+    "sweet.critic_epochs": 1, "sweet.critic_batch": 2, "sweet.critic_micro_batch": 2, "sandbox": "embedded", "threads": 1,
 }  # fmt: skip
 TRAJECTORY = [
     "schema",
@@ -188,10 +190,10 @@ def test_a_second_call_has_nothing_to_do(copied, capsys):
 
 
 def test_other_settings_in_the_same_folder_are_refused(finished, capsys):
-    assert main(_arguments(finished, seed=1, num_states=17)) == 2
+    assert main(_arguments(finished, seed=1, **{"sweet.num_states": 17})) == 2
     assert capsys.readouterr().err == (
         f"error: {finished} has other settings, and files were made with them "
-        "(seed: 0 there, 1 here, num_states: 18 there, 17 here); "
+        "(seed: 0 there, 1 here, sweet.num_states: 18 there, 17 here); "
         "give the same settings to resume that run, or another `--output` to start a new one.\n"
     )
 
@@ -203,10 +205,10 @@ def test_a_setting_may_change_until_its_stage_has_begun(finished, tmp_path, caps
         source = finished / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
     mark_done(folder, "sft", "collect")
-    assert main([*_arguments(folder, min_best=1.0, critic_beta=0.2), "--stage", "pairs"]) == 2
+    assert main([*_arguments(folder, min_best=1.0, **{"sweet.critic_beta": 0.2}), "--stage", "pairs"]) == 2
     assert "no trajectory that passes 100% of its tests" in capsys.readouterr().err.replace("No task has a", "no")
-    assert main([*_arguments(folder, min_best=0.0, critic_beta=0.3), "--stage", "pairs"]) == 0
-    assert main([*_arguments(folder, min_best=0.5, critic_beta=0.3), "--stage", "critic"]) == 2
+    assert main([*_arguments(folder, min_best=0.0, **{"sweet.critic_beta": 0.3}), "--stage", "pairs"]) == 0
+    assert main([*_arguments(folder, min_best=0.5, **{"sweet.critic_beta": 0.3}), "--stage", "critic"]) == 2
     assert "(min_best: 0.0 there, 0.5 here)" in capsys.readouterr().err
 
 
@@ -241,23 +243,24 @@ def test_without_a_difference_there_is_nothing_to_learn(copied, capsys):
 def test_the_settings_of_a_run_can_be_given_back_as_a_file(finished, tmp_path):
     given = ["--config", str(finished / "config.yaml"), "--output", str(tmp_path)]
     assert parse(given).settings() == parse(_arguments(finished)).settings()
-    assert parse([*given, "--num_states", "17"]).algorithms.num_states == 17
+    assert parse([*given, "--sweet.num_states", "17"]).algorithm.config.num_states == 17
 
 
-@pytest.mark.parametrize("num_rows", [16, 5])
-def test_going_on_with_candidates_cut_short(num_rows, copied, finished):
-    folder = copied("candidates")
-    _cut(folder / "candidates.jsonl", num_rows)
+@pytest.mark.parametrize(
+    ("stage", "file", "num_rows"), [("candidates", "candidates.jsonl", 5), ("evaluate", "evaluation.jsonl", 7)]
+)
+def test_a_stage_cut_short_resumes(stage, file, num_rows, copied, finished):
+    folder = copied(stage)
+    _cut(folder / file, num_rows)
     assert main(_arguments(folder)) == 0
     assert_same(folder, finished)
 
 
-@pytest.mark.parametrize("num_rows", [1, 17])
-def test_going_on_with_a_ranking_cut_short(num_rows, copied, finished, monkeypatch):
+def test_a_ranking_cut_short_resumes(copied, finished, monkeypatch):
     monkeypatch.setattr("sweetrl_agent.algorithms.sweet.STATES_PER_BATCH", 16)
     folder = copied("rank")
     (folder / "turn_pairs.jsonl").unlink()
-    _cut(folder / "scores.jsonl", num_rows)
+    _cut(folder / "scores.jsonl", 17)
     assert main([*_arguments(folder), "--stage", "rank"]) == 0
     for name in ("scores.jsonl", "turn_pairs.jsonl"):
         assert (folder / name).read_bytes() == (finished / name).read_bytes()
@@ -273,21 +276,12 @@ def test_candidates_of_other_trajectories_are_not_ranked(copied, capsys):
     assert "candidates.jsonl belongs to other trajectories; remove it" in said and "Traceback" not in said
 
 
-@pytest.mark.parametrize("num_rows", [3, 4])
-def test_going_on_with_trajectories_cut_short(num_rows, copied, finished):
+def test_trajectories_cut_short_resume(copied, finished):
     folder = copied("collect")
-    _cut(folder / "trajectories.jsonl", num_rows)
+    _cut(folder / "trajectories.jsonl", 3)
     assert main([*_arguments(folder), "--stage", "collect"]) == 0
     give_luck(folder)
     assert (folder / "trajectories.jsonl").read_bytes() == (finished / "trajectories.jsonl").read_bytes()
-
-
-@pytest.mark.parametrize("num_rows", [1, 7, 12])
-def test_going_on_with_an_evaluation_cut_short(num_rows, copied, finished):
-    folder = copied("evaluate")
-    _cut(folder / "evaluation.jsonl", num_rows)
-    assert main(_arguments(folder)) == 0
-    assert_same(folder, finished)
 
 
 def test_a_model_that_was_moved_in_but_not_marked_done_is_made_again(copied, finished):
@@ -318,9 +312,9 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_bytes(tmp_path):
     changes = {
         "sft_batch": 1,
         "sft_dialogues": 130,
-        "critic_batch": 1,
-        "critic_micro_batch": 1,
-        "critic_epochs": 30,
+        "sweet.critic_batch": 1,
+        "sweet.critic_micro_batch": 1,
+        "sweet.critic_epochs": 30,
     }
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     _run_all(whole, **changes)
@@ -332,12 +326,12 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_bytes(tmp_path):
     for stage, moments in (("sft", early), ("collect", ["trajectories.jsonl"])):
         for moment in moments:
             kill_at(moment, _arguments(killed, stage=stage, **changes), killed)
-        assert start(_arguments(killed, stage=stage, **changes)).wait(120) == 0
+        assert main(_arguments(killed, stage=stage, **changes)) == 0
     give_luck(killed)
     for moment in [
         "outcome_pairs.jsonl", "critic/checkpoints/checkpoint-*/trainer_state.json", "critic/model.safetensors",
         "candidates.jsonl", "turn_pairs.jsonl", "policy/config.json", "evaluation.jsonl", "turn_advantages.jsonl", "results.json",
     ]:  # fmt: skip
         kill_at(moment, _arguments(killed, **changes), killed)
-    assert start(_arguments(killed, **changes)).wait(240) == 0
+    assert main(_arguments(killed, **changes)) == 0
     assert_same(killed, whole)

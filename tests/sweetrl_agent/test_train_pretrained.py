@@ -10,16 +10,17 @@ import torch
 from safetensors.torch import load_file
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from sweetrl_agent.data.files import read_rows
+from colbench_gym.files import read_rows
 from sweetrl_agent.train import main
+from tests.words import words
 
-from .killed_runs import assert_same, give_luck, kill_at, reopen_from, start, words
+from .killed_runs import assert_same, give_luck, kill_at, reopen_from
 
 SETTINGS = {
     "sft_dialogues": 44, "sft_batch": 4, "lora": "true", "lora_layers": 1, "lora_r": 2, "num_tasks": 4, "trajectories_per_task": 2,
-    "num_states": 12, "num_candidates": 3, "eval_tasks": 2, "shown_dialogues": 1, "max_new_tokens": 12, "max_turns": 3, "min_best": 0.0,
-    "generation_batch": 3, "critic_epochs": 6, "critic_batch": 2, "critic_micro_batch": 1, "actor_batch": 2, "actor_micro_batch": 1,
-    "actor_epochs": 2, "eval_pretrained": "example", "hint_turns": 2, "sandbox": "embedded", "threads": 1,
+    "sweet.num_states": 12, "sweet.num_candidates": 3, "eval_tasks": 2, "shown_dialogues": 1, "max_new_tokens": 12, "max_turns": 3, "min_best": 0.0,
+    "generation_batch": 3, "sweet.critic_epochs": 6, "sweet.critic_batch": 2, "sweet.critic_micro_batch": 1, "sweet.actor_batch": 2, "sweet.actor_micro_batch": 1,
+    "sweet.actor_epochs": 2, "eval_pretrained": "example", "hint_turns": 2, "sandbox": "embedded", "threads": 1,
 }  # fmt: skip
 AGENTS = ["pretrained", "initial", "trained"]
 
@@ -133,7 +134,7 @@ def test_killed_in_every_stage_a_run_ends_with_the_same_bytes(arguments, finishe
     }.items():  # fmt: skip
         for moment in moments:
             kill_at(moment, arguments(folder, stage=stage), folder)
-        assert start(arguments(folder, stage=stage)).wait(1200) == 0
+        assert main(arguments(folder, stage=stage)) == 0
     give_luck(folder)
     for moment in [
         "critic/checkpoints/checkpoint-*/trainer_state.json", "critic.part/*", "candidates.jsonl", "scores.jsonl", "turn_pairs.jsonl",
@@ -141,5 +142,5 @@ def test_killed_in_every_stage_a_run_ends_with_the_same_bytes(arguments, finishe
         "turn_advantages.jsonl", "results.json",
     ]:  # fmt: skip
         kill_at(moment, arguments(folder), folder)
-    assert start(arguments(folder)).wait(1200) == 0
+    assert main(arguments(folder)) == 0
     assert_same(folder, finished)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gymnasium as gym
 
+from colbench_gym.files import write_rows
 from sweetrl_agent.core.episode import Episode, Turn
-from sweetrl_agent.data.files import write_rows
 
 CHARACTERS = "".join(map(chr, range(32, 127))) + "\n"
 ASKED, ASKED_AGAIN = (

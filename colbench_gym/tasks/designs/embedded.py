@@ -79,10 +79,10 @@ def _designs(topic: Topic, layout: str, split: str) -> list[Design]:
     """Distinct designs of a layout: those of test first, then those of train."""
     rng = random.Random(f"{topic.key}/{layout}")
     total = _COUNTS["unseen"] if split == "unseen" else _COUNTS["test"] + _COUNTS["train"]
-    found: dict[tuple[str, ...], Design] = {}
-    while len(found) < total:
+    distinct: dict[tuple[str, ...], Design] = {}
+    while len(distinct) < total:
         choices = {slot: options[0] if rng.random() < PLAIN else rng.choice(options) for slot, options in SLOTS.items()}
         design = Design(topic, {**choices, "layout": layout})
-        found.setdefault(tuple(design.choices.values()), design)
-    designs = list(found.values())
+        distinct.setdefault(tuple(design.choices.values()), design)
+    designs = list(distinct.values())
     return designs if split == "unseen" else designs[: _COUNTS["test"]] if split == "test" else designs[_COUNTS["test"] :]

@@ -67,7 +67,7 @@ class Family:
 
     Attributes:
         name: Unique name.
-        area: Domain, e.g. "billing".
+        area: Domain, e.g. "travel".
         request: First message of the simulated human without cues: one to three sentences, vague on purpose.
         signature: ``def name(arguments)``.
         template: Source of the reference, with slots.
@@ -144,8 +144,8 @@ class Family:
         if relevant > len(self.topics) or topics > len(self.topics) + len(decoys):
             return None
         rng = random.Random(f"{self.name} {relevant}")
-        own = rng.sample(self.topics, len(self.topics))
-        kept, plain = own[:relevant], [topic.without_wishes() for topic in own[relevant:]]
+        shuffled = rng.sample(self.topics, len(self.topics))
+        kept, plain = shuffled[:relevant], [topic.without_wishes() for topic in shuffled[relevant:]]
         listed = [*kept, *plain, *decoys][:topics]
         left = plain[max(topics - relevant, 0) :]
         order = [topic.name for topic in (*self.topics, *decoys)]

@@ -69,9 +69,7 @@ def _replace(model: Any, has_fast_head: bool = False) -> None:
 
     @functools.wraps(type(model).forward)  # trainers and `generate` inspect its signature
     def forward(self: Any, *args: Any, fused_lm_head: bool = False, groups: Tensor | None = None, **kwargs: Any) -> Any:
-        tree = None
-        if groups is not None and can_share:
-            tree = padded_tree(kwargs["input_ids"], kwargs["attention_mask"], groups)
+        tree = padded_tree(self, kwargs.get("input_ids"), kwargs.get("attention_mask"), groups)
         if not fused_lm_head or kwargs.get("shift_labels") is not None or (has_fast_head and tree is None):
             return trl_forward(*args, fused_lm_head=fused_lm_head, **kwargs)
         labels, count = kwargs.pop("labels"), kwargs.pop("num_items_in_batch", None)

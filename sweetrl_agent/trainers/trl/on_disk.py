@@ -9,8 +9,8 @@ from pathlib import Path
 
 from datasets import Dataset
 
+from colbench_gym.files import Row
 from sweetrl_agent.data.distributed import rank
-from sweetrl_agent.data.files import Row
 
 ROWS = "rows"
 

@@ -19,9 +19,9 @@ from trl import DPOTrainer
 from trl.models.utils import prepare_deepspeed
 from trl.trainer import dpo_trainer
 
+from colbench_gym.files import Row
 from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.data.distributed import is_first, refuse_other_sharding
-from sweetrl_agent.data.files import Row
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
 from sweetrl_agent.trainers.trl.on_disk import on_disk
 

@@ -9,10 +9,10 @@ import traceback
 
 import pytest
 
-from colbench_gym.agents.chat import ChatAgent, split_name
+from colbench_gym.agents.chat import ChatAgent, Sampling, split_name
 from colbench_gym.errors import AgentDownError, AgentError
 from colbench_gym.servers.completion import MAX_TOKENS, read_completion
-from tests.colbench_gym.simulators.chat_servers import fails, hangs, returns, says, serving, url
+from tests.colbench_gym.simulators.model.chat_servers import fails, hangs, returns, says, serving, url
 
 pytest.importorskip("httpx", reason="needs the httpx package; run `pip install .[train]`")
 KEY = "sk-canary1234"
@@ -36,12 +36,14 @@ def server(monkeypatch):
 
 
 def make(server, **settings):
-    return ChatAgent("m", url(server), **{"api_key_env": "CANARY_KEY", "max_retries": 1, "backoff_s": 0.01, **settings})
+    return ChatAgent(
+        "m", url(server), Sampling(**{"api_key_env": "CANARY_KEY", "max_retries": 1, "backoff_s": 0.01, **settings})
+    )
 
 
 def test_it_sends_the_dialogue_and_its_settings_and_returns_text_and_tokens(server):
     server.script = [completion("Rounded?")]
-    said = make(server, system_prompt="Ask first.", temperature=0.5, max_tokens=7).say(MESSAGES, 2**31 + 3)
+    said = make(server, system_prompt="Ask first.", temperature=0.5, max_new_tokens=7).say(MESSAGES, 2**31 + 3)
     assert (said.text, said.prompt_tokens, said.generated_tokens) == ("Rounded?", 11, 5)
     assert server.requests == [
         {
@@ -103,7 +105,7 @@ def test_a_server_that_is_not_there_ends_the_evaluation(server):
         nobody.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{nobody.getsockname()[1]}/v1"
         with pytest.raises(AgentDownError, match="start the server, or correct its address"):
-            ChatAgent("m", address, max_retries=0).say(MESSAGES, 0)
+            ChatAgent("m", address, Sampling(max_retries=0)).say(MESSAGES, 0)
 
 
 def test_no_error_holds_what_the_server_said(server):

@@ -10,10 +10,12 @@ import pytest
 
 import colbench_gym  # noqa: F401
 from colbench_gym.agents.agent import Agent, FunctionAgent, Said
+from colbench_gym.agents.menu import MenuAgent, own_agent, uniform
 from colbench_gym.agents.person import PersonAgent
-from colbench_gym.agents.scripted import BACKEND, FRONTEND, MenuAgent, OracleAgent, own_agent, random_agent, uniform
+from colbench_gym.agents.scripted import BACKEND, FRONTEND, OracleAgent, menu_of, random_agent
 from colbench_gym.errors import AgentDownError
-from colbench_gym.evaluation.episodes import Key, Player
+from colbench_gym.evaluation.agents import AgentPlayer
+from colbench_gym.evaluation.rows import Key
 from colbench_gym.scoring.answer import parse_message
 
 SOURCE = "embedded:test[:4]"
@@ -78,14 +80,14 @@ class First:
 
 def test_agents_of_a_users_own():
     messages = [{"role": "user", "content": "Hi."}]
-    assert own_agent(Own, BACKEND, SOURCE).say(messages, 0).text == "Hello."
-    said = own_agent(lambda messages: messages[-1]["content"].upper(), BACKEND, SOURCE).say(messages, 0)
+    assert own_agent(Own, lambda: menu_of(BACKEND, SOURCE)).say(messages, 0).text == "Hello."
+    said = own_agent(lambda messages: messages[-1]["content"].upper(), lambda: None).say(messages, 0)
     assert (said.text, said.prompt_tokens) == ("HI.", None)
-    assert isinstance(own_agent(First, FRONTEND, SOURCE), MenuAgent)
+    assert isinstance(own_agent(First, lambda: menu_of(FRONTEND, SOURCE)), MenuAgent)
     with pytest.raises(ValueError, match="^A policy with `act` chooses from a menu, which only the embedded tasks have"):
-        own_agent(First, BACKEND, "rows.jsonl")
+        own_agent(First, lambda: menu_of(BACKEND, "rows.jsonl"))
     with pytest.raises(ValueError, match="^A policy of your own must be a function of the messages"):
-        own_agent(3, BACKEND, SOURCE)
+        own_agent(3, lambda: None)
     with pytest.raises(TypeError, match="must return the next message as a text, got NoneType"):
         FunctionAgent(lambda messages: None).say(messages, 0)
 
@@ -115,7 +117,7 @@ def test_the_oracle_hands_in_the_reference_where_critics_have_a_text_of_their_ow
     }
     (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
     env = gym.make(BACKEND, tasks=str(tmp_path / "rows.jsonl"), sandbox=sandbox).unwrapped
-    (played,) = Player(OracleAgent(), [env], "test", "tests_passed").play([Key(env.tasks[0], 0, 0)])
+    played = AgentPlayer(OracleAgent(), [env], "test", "tests_passed", 0).episode(Key(env.tasks[0].id, 0))
     assert played.row["success"] == 1 and played.row["answer"] == row["ground_truth"]
     assert played.row["hidden_information"] == prose or not prose
     env.close()

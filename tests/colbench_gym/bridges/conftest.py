@@ -14,7 +14,7 @@ import gymnasium as gym
 import pytest
 
 import colbench_gym  # noqa: F401
-from colbench_gym.bridges.conversations import episode_seed
+from colbench_gym.bridges.conversations import conversation_seed
 
 CANARY = "XQ7canaryZ9"
 ROW = {
@@ -59,7 +59,7 @@ def recorded() -> Callable[..., list[Recorded]]:
         found: dict[str, Recorded] = {}
         for task in env.unwrapped.tasks:
             if len(found) < count and task.description not in found:
-                seed_here = episode_seed(seed, task.public_id)
+                seed_here = conversation_seed(seed, task.public_id)
                 _, info = env.reset(seed=seed_here, options={"task_id": task.public_id})
                 said = _utterances(env, len(found))
                 for utterance in said:

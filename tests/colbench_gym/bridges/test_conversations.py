@@ -14,7 +14,7 @@ import pytest
 
 import colbench_gym
 from colbench_gym.agents.prompts import PROMPTS, instructions
-from colbench_gym.bridges.conversations import Conversations, VoidEpisodeError, episode_seed, parsed
+from colbench_gym.bridges.conversations import Conversations, VoidEpisodeError, conversation_seed, parsed
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_dialogues_are_those_of_the_environment(make, recorded, reward):
 
     async def all_at_once():
         return await asyncio.gather(
-            *[_play(conversations, one.task_id, episode_seed(0, one.task_id), one.utterances) for one in dialogues]
+            *[_play(conversations, one.task_id, conversation_seed(0, one.task_id), one.utterances) for one in dialogues]
         )
 
     for one, conversation in zip(dialogues, asyncio.run(all_at_once()), strict=True):
@@ -255,8 +255,8 @@ def test_an_argument_of_a_command_line_is_parsed():
 
 
 def test_seeds_of_episodes_are_fixed():
-    assert episode_seed(0, "total/0") == 1750458330
-    assert len({episode_seed(0, "total/0", i) for i in range(100)}) == 100
+    assert conversation_seed(0, "total/0") == 1750458330
+    assert len({conversation_seed(0, "total/0", i) for i in range(100)}) == 100
 
 
 def test_instructions_are_by_name_or_text():

@@ -50,7 +50,7 @@ def evaluate(tmp_path):
 
 
 def test_scores_are_those_of_the_environment_on_the_same_dialogues(recorded, repeats, evaluate, monkeypatch):
-    monkeypatch.setattr(inspect_task, "episode_seed", lambda seed, task_id, epoch: inspect_task_seed(seed, task_id))
+    monkeypatch.setattr(inspect_task, "conversation_seed", lambda seed, task_id, epoch: inspect_task_seed(seed, task_id))
     dialogues = recorded(10, tasks="embedded:test/figures")
     log = evaluate(repeats(dialogues), {"tasks": "embedded:test/figures"}, sample_id=[one.task_id for one in dialogues])
     assert log.status == "success", log.error
@@ -67,9 +67,9 @@ def test_scores_are_those_of_the_environment_on_the_same_dialogues(recorded, rep
 
 
 def inspect_task_seed(seed, task_id):
-    from colbench_gym.bridges.conversations import episode_seed
+    from colbench_gym.bridges.conversations import conversation_seed
 
-    return episode_seed(seed, task_id)
+    return conversation_seed(seed, task_id)
 
 
 def test_private_thoughts_are_not_in_the_agents_later_prompts(recorded, repeats, evaluate):

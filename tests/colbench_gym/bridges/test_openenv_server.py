@@ -18,7 +18,7 @@ pytest.importorskip(
 import uvicorn
 from openenv.core.generic_client import GenericEnvClient
 
-from colbench_gym.bridges.conversations import episode_seed
+from colbench_gym.bridges.conversations import conversation_seed
 from colbench_gym.bridges.openenv_server import main, make_app
 
 
@@ -66,7 +66,7 @@ def test_scores_are_those_of_the_environment_on_the_same_dialogues(recorded, ser
 
     async def all_at_once():
         return await asyncio.gather(
-            *[_play(url, one.utterances, task_id=one.task_id, seed=episode_seed(0, one.task_id)) for one in dialogues]
+            *[_play(url, one.utterances, task_id=one.task_id, seed=conversation_seed(0, one.task_id)) for one in dialogues]
         )
 
     for one, (results, state) in zip(dialogues, asyncio.run(all_at_once()), strict=True):

@@ -174,7 +174,6 @@ def test_a_pickled_environment_goes_on_alike(answer):
     env.unwrapped.score_answer("def f(): pass")  # starts the sandbox, which does not travel
     env.step("How do you round?")
     copy = pickle.loads(pickle.dumps(env))
-    assert not copy.unwrapped.has_grader
     rest = ["What about empty input?", answer]
     assert data_equivalence([env.step(action) for action in rest], [copy.step(action) for action in rest])
     env.close()

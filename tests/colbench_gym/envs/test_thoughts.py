@@ -8,7 +8,8 @@ import gymnasium as gym
 import pytest
 
 from colbench_gym.agents.agent import LENGTH, FunctionAgent, Said, agent_turns, turn_counts
-from colbench_gym.evaluation.episodes import Key, Player
+from colbench_gym.evaluation.agents import AgentPlayer
+from colbench_gym.evaluation.rows import Key
 from colbench_gym.evaluation.summary import summarize
 from colbench_gym.evaluation.table import count_lines
 from colbench_gym.scoring.answer import defines_function, extract_program, parse_message
@@ -93,7 +94,9 @@ def test_an_answer_that_was_cut_is_not_graded(make_env, answer):
 
 def _player(make_env, say):
     env = make_env(max_turns=2).unwrapped
-    return Player(type("Agent", (FunctionAgent,), {"say": say})(str), [env], "test", "tests_passed"), Key(env.tasks[0], 0, 0)
+    return AgentPlayer(type("Agent", (FunctionAgent,), {"say": say})(str), [env], "test", "tests_passed", 0), Key(
+        env.tasks[0].id, 0
+    )
 
 
 def test_the_row_of_an_episode_has_thoughts_and_counts(make_env, answer):

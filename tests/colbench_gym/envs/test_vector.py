@@ -8,6 +8,7 @@ import pytest
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 
+import sandboxes
 from colbench_gym.errors import SimulatorError
 
 ID = "ColBench-Backend-v0"
@@ -180,15 +181,19 @@ def test_an_error_is_raised_when_all_dialogues_have_come_to_rest(make_vec, human
     assert human.num_replies == 2
 
 
-def test_the_sandbox_starts_with_the_first_step_and_ends_with_close(answer):
+def test_the_sandbox_starts_with_the_first_step_and_ends_with_close(answer, monkeypatch):
+    made = []
+    make = sandboxes.make
+    monkeypatch.setattr(sandboxes, "make", lambda name, workers: made.append(make(name, workers)) or made[-1])
     envs = gym.make_vec(ID, num_envs=2, tasks="embedded:test", sandbox="embedded")
     envs.reset(seed=0)
-    assert not any(envs.get_attr("has_grader"))
+    assert not made
     envs.step(["hello", answer])
-    assert all(envs.get_attr("has_grader"))
+    assert len(made) == 1
     envs.close()
     envs.close()
-    assert not any(envs.get_attr("has_grader"))
+    with pytest.raises(sandboxes.SandboxError, match="closed"):
+        made[0].run([sandboxes.Program("", ("1",))])
 
 
 def test_seeds_are_counted_up_or_given_one_by_one(make_vec):

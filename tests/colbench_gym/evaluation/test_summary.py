@@ -1,4 +1,4 @@
-"""Results from rows: paired differences, tokens, cost."""
+"""Results from rows: means with intervals, paired differences, tokens, cost."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import json
 import pytest
 
 from colbench_gym.evaluation.prices import cost_of, read_prices
-from colbench_gym.evaluation.summary import differences, summarize, used
+from colbench_gym.evaluation.summary import differences, links, summarize, used
 from colbench_gym.evaluation.table import difference_lines, table
-from colbench_gym.scoring.intervals import difference_interval, holm, sign_flip_p
+from colbench_gym.scoring.intervals import difference_interval, holm, mean_interval, sign_flip_p, wilson
 
 
 def row(agent, task, success, episode=0, seed=0, outcome="answered", split="test", **others):
@@ -54,7 +54,7 @@ def test_three_policies_are_corrected_together():
 def test_p_values_are_named_corrected_where_a_split_has_several_pairs():
     rows = [row(agent, "t", 1, split=split) for agent in ("a", "b") for split in ("test", "unseen")]
     lines = difference_lines(differences(rows, "tests_passed"), "tests_passed")
-    assert lines[1].startswith("test: b less a: success +0.0 (") and lines[1].endswith(", p = 1.0000; 1 tasks")
+    assert lines[1].startswith("test: b minus a: success +0.0 (") and lines[1].endswith(", p = 1.0000; 1 tasks")
     assert "Holm" not in "".join(lines) and len(lines) == 3
     rows += [row("c", "t", 1)]
     corrected = difference_lines(differences(rows, "tests_passed"), "tests_passed")
@@ -109,3 +109,51 @@ def test_the_table_says_what_is_unknown_and_prints_no_control_characters():
     text = table(results)
     assert "\x1b" not in text and "evil\\x1b[2J" in text
     assert "every episode was void" in text and "? + ?" in text
+
+
+def played(task, success, tests_passed, turns=4, answered=True, leak=0.0):
+    return {
+        "task_id": task, "outcome": "answered", "success": success, "tests_passed": tests_passed, "turns": turns,
+        "answered": answered, "leak": leak,
+    }  # fmt: skip
+
+
+VOID_ROW = {"task_id": "v", "outcome": "void", "success": None, "tests_passed": None, "turns": 0, "answered": None, "leak": 0.0}
+
+
+def test_means_and_intervals_leave_void_episodes_out():
+    rows = [played("a", 1, 1.0, 2), played("b", 0, 0.5, 4, leak=0.3), VOID_ROW, played("c", 0, 0.0, 3, answered=False)]
+    score = summarize(rows)
+    assert score == {
+        "success": 0.3333, "tests_passed": 0.5, "n": 3, "void": 1, "turns": 3.0, "answered": 0.6667, "leak": 0.1,
+        "ci95": {
+            "success": [round(x, 4) for x in wilson(1 / 3, 3)],
+            "tests_passed": [round(x, 4) for x in mean_interval([1.0, 0.5, 0.0], ["a", "b", "c"])],
+        },
+    }  # fmt: skip
+
+
+def test_repeated_tasks_are_no_independent_evidence():
+    rows = [played(task, success, float(success)) for task, success in (("a", 1), ("a", 1), ("b", 0), ("b", 0))]
+    interval = summarize(rows)["ci95"]["success"]
+    assert interval == [round(x, 4) for x in mean_interval([1.0, 1.0, 0.0, 0.0], ["a", "a", "b", "b"])]
+    assert interval != [round(x, 4) for x in wilson(0.5, 4)]
+
+
+@pytest.mark.parametrize("rows", [[], [VOID_ROW, VOID_ROW]])
+def test_without_evidence_there_is_no_mean(rows):
+    assert summarize(rows) == {"success": None, "tests_passed": None, "n": 0, "void": len(rows), "ci95": {}}
+
+
+def test_links_say_whether_wishes_are_heard_and_written_down():
+    rows = [
+        {**played("a", 1, 1.0), "wishes_heard": 1.0},
+        {**played("b", 0, 0.5), "wishes_heard": 1.0},
+        {**played("c", 0, 0.0), "wishes_heard": 0.5},
+        {**played("d", 0, 0.0), "wishes_heard": 0.0},
+        {**played("e", 1, 1.0), "wishes_heard": None},
+    ]
+    found = {"wishes_heard": 0.625, "all_heard": 0.5, "success_if_all_heard": 0.5}
+    assert links(rows) == found and summarize([*rows, VOID_ROW])["links"] == found
+    assert links(rows[2:]) == {"wishes_heard": 0.25, "all_heard": 0.0, "success_if_all_heard": None}
+    assert links(rows[4:]) == links([played("f", 1, 1.0)]) == {}

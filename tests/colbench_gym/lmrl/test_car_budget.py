@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from colbench_gym.lmrl.car_bargain import Bargain, Car
-from colbench_gym.lmrl.car_profile import Profile
-from colbench_gym.lmrl.car_talk import understand
+from colbench_gym.lmrl.car_dealer.bargain import Bargain, Car
+from colbench_gym.lmrl.car_dealer.profile import Profile
+from colbench_gym.lmrl.car_dealer.talk import understand
 
 BOB = Profile("polite", "Honda", "sedan", ("sunroof",), 30_000)
 OFFER = "I can offer you a Honda sedan with a sunroof for 45k."

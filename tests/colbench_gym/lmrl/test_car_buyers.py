@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 
 from colbench_gym.errors import SimulatorError
-from colbench_gym.lmrl.car_bargain import LEAST_MSRP, MOST_MSRP, TRAITS, Bargain, best_car, limit_of
-from colbench_gym.lmrl.car_buyers import CarBuyer, OpenAIBuyer, Reply, ScriptedBuyer, make_buyer
-from colbench_gym.lmrl.car_decision import Decision, reward_of
-from colbench_gym.lmrl.car_profile import BUDGETS, PERSONALITIES, Profile, draw_profile
-from colbench_gym.lmrl.car_talk import Heard, understand
-from colbench_gym.lmrl.game import Said
+from colbench_gym.lmrl.car_dealer.bargain import LEAST_MSRP, MOST_MSRP, TRAITS, Bargain, best_car, limit_of
+from colbench_gym.lmrl.car_dealer.buyers import CarBuyer, OpenAIBuyer, Reply, ScriptedBuyer, make_buyer
+from colbench_gym.lmrl.car_dealer.decision import Decision, reward_of
+from colbench_gym.lmrl.car_dealer.profile import BUDGETS, PERSONALITIES, Profile, draw_profile
+from colbench_gym.lmrl.car_dealer.talk import Heard, understand
+from colbench_gym.lmrl.game import GameText
 
-from ..simulators.chat_servers import fails, says, serving, url
+from ..simulators.model.chat_servers import fails, says, serving, url
 
 ANNE = Profile("polite", "Toyota", "SUV", ("sunroof", "heated seats"), 50_000)
 WANTED = "I can offer you a Toyota SUV with a sunroof and heated seats for ${:,}."
@@ -23,9 +23,9 @@ WANTED = "I can offer you a Toyota SUV with a sunroof and heated seats for ${:,}
 
 def _talk(*lines, buyer=ANNE, must_decide=False):
     """What the scripted buyer says to the last of these lines, without its temper, and its decision."""
-    history = [Said("Start\n", False)]
+    history = [GameText("Start\n", False)]
     for line in lines:
-        history += [Said(line, True), Said("", False)]
+        history += [GameText(line, True), GameText("", False)]
     quiet = [ScriptedBuyer().answer(buyer, history[:-1], seed, must_decide) for seed in range(40)]
     reply = min(quiet, key=lambda reply: (len(reply.text), reply.text))
     assert {one.decision for one in quiet} == {reply.decision}
@@ -150,7 +150,7 @@ def test_no_seller_gets_more_than_the_oracle(personality):
     while waiting:
         before, left = waiting.pop()
         for heard in messages:
-            bargain = replace(before, told=[*before.told])
+            bargain = replace(before, revealed=[*before.revealed])
             bargain.patience = before.patience
             decision = bargain.hear(heard).decision or (bargain.decide().decision if left == 1 else None)
             if decision is None:
@@ -190,7 +190,7 @@ def _model(server):
     return make_buyer({"name": "openai", "model": "m", "base_url": url(server), "max_retries": 0, "backoff_s": 0.01})
 
 
-HISTORY = [Said("Start\n", False), Said("The MSRP is $60,000, for you $55,000.", True)]
+HISTORY = [GameText("Start\n", False), GameText("The MSRP is $60,000, for you $55,000.", True)]
 
 
 def test_a_model_plays_the_buyer(server):

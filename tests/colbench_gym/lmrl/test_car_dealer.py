@@ -8,13 +8,13 @@ from statistics import mean
 import gymnasium as gym
 import pytest
 
-from colbench_gym.lmrl.car_bargain import best_car, limit_of
-from colbench_gym.lmrl.car_buyers import CarBuyer, Reply
-from colbench_gym.lmrl.car_dealer import CarDealer
-from colbench_gym.lmrl.car_decision import Decision, read_exactly, read_loosely, reward_of
-from colbench_gym.lmrl.car_profile import BRANDS, FEATURES, PERSONALITIES, Profile
-from colbench_gym.lmrl.car_sellers import STYLES, offer, take_notes
-from colbench_gym.lmrl.car_talk import understand
+from colbench_gym.lmrl.car_dealer.bargain import best_car, limit_of
+from colbench_gym.lmrl.car_dealer.buyers import CarBuyer, Reply
+from colbench_gym.lmrl.car_dealer.car_dealer import CarDealer
+from colbench_gym.lmrl.car_dealer.decision import Decision, read_exactly, read_loosely, reward_of
+from colbench_gym.lmrl.car_dealer.profile import BRANDS, FEATURES, PERSONALITIES, Profile
+from colbench_gym.lmrl.car_dealer.sellers import STYLES, offer, take_notes
+from colbench_gym.lmrl.car_dealer.talk import understand
 
 BUYER = {"personality": "polite", "brand": "Audi", "type": "electric", "features": ["sunroof"], "budget": 30_000}
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from colbench_gym.lmrl.car_money import amounts
-from colbench_gym.lmrl.car_talk import Heard, understand
+from colbench_gym.lmrl.car_dealer.money import amounts
+from colbench_gym.lmrl.car_dealer.talk import Heard, understand
 
 SENTENCES = [
     ("Hello there! How can I help you today?", {"topics": ("needs",)}),

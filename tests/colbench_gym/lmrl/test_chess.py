@@ -15,7 +15,7 @@ from sandboxes.extras import pip_install
 
 chess = pytest.importorskip("chess", reason="needs python-chess: `pip install .[chess]`")
 
-from colbench_gym.lmrl.chess import PIECES, Chess, Endgames, read_move, spaced  # noqa: E402
+from colbench_gym.lmrl.chess.chess_game import PIECES, Chess, Endgames, read_move, spaced  # noqa: E402
 
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 MATE_IN_ONE = "6k1/5ppp/8/8/8/8/8/R5K1 w - - 0 1"
@@ -23,7 +23,7 @@ PROMOTION = "8/4P1k1/8/8/8/8/8/4K2R w K - 0 1"
 #: A player that moves a knight to and fro.
 SHUFFLER = """
 import chess
-from colbench_gym.lmrl.chess_opponents import Player
+from colbench_gym.lmrl.chess.opponents import Player
 
 class Shuffler(Player):
     def choose(self, board, draw):
@@ -285,7 +285,7 @@ def test_without_python_chess_one_sentence_says_how_to_get_it(name, monkeypatch)
 
 def test_python_chess_is_not_imported_with_the_modules():
     code = (
-        "import sys, colbench_gym.lmrl.chess, colbench_gym.lmrl.chess_expert, colbench_gym.lmrl.chess_opponents\n"
+        "import sys, colbench_gym.lmrl.chess.chess_game, colbench_gym.lmrl.chess.expert, colbench_gym.lmrl.chess.opponents\n"
         "assert 'chess' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

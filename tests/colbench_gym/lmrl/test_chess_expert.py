@@ -8,7 +8,7 @@ import pytest
 
 chess = pytest.importorskip("chess", reason="needs python-chess: `pip install .[chess]`")
 
-from colbench_gym.lmrl.chess_expert import Search, _is_mated_next, region  # noqa: E402
+from colbench_gym.lmrl.chess.expert import Search, _is_mated_next, region  # noqa: E402
 
 
 def _first(number):

@@ -16,8 +16,8 @@ import pytest
 chess = pytest.importorskip("chess", reason="needs python-chess: `pip install .[chess]`")
 
 from colbench_gym.errors import ColBenchError  # noqa: E402
-from colbench_gym.lmrl.chess import Chess  # noqa: E402
-from colbench_gym.lmrl.chess_opponents import DEBIAN_STOCKFISH, VALUES, Stockfish, is_mate, make, material_gain  # noqa: E402
+from colbench_gym.lmrl.chess.chess_game import Chess, make_player  # noqa: E402
+from colbench_gym.lmrl.chess.opponents import DEBIAN_STOCKFISH, VALUES, Stockfish, is_mate, material_gain  # noqa: E402
 
 needs_stockfish = pytest.mark.skipif(
     not Path(DEBIAN_STOCKFISH).is_file(), reason="needs Stockfish: `apt-get install stockfish`"
@@ -66,12 +66,12 @@ def test_mates_and_gains_are_those_of_the_next_position():
 
 def test_a_random_mover_takes_one_draw_among_the_legal_moves():
     board, asked = chess.Board(), []
-    player = make("opponent", "random")
+    player = make_player("opponent", "random")
     assert player.choose(board, lambda number: asked.append(number) or 7) == list(board.legal_moves)[7] and asked == [20]
 
 
 def test_one_ply_mates_else_wins_the_most_material_else_plays_at_random():
-    player, rng = make("opponent", "one_ply"), random.Random(0)
+    player, rng = make_player("opponent", "one_ply"), random.Random(0)
     for board in _positions(60, seed=3):
         moves = list(board.legal_moves)
         mates = [move for move in moves if is_mate(board, move)]
@@ -96,7 +96,7 @@ def test_names_and_arguments_are_checked():
     with pytest.raises(ValueError, match="^The 'one_ply' expert takes no arguments; got \\['depth'\\]"):
         Chess(expert={"name": "one_ply", "depth": 2})
     with pytest.raises(
-        ValueError, match="^`opponent` must name a `Player` of `colbench_gym.lmrl.chess_opponents`, got 'json:JSONDecoder'"
+        ValueError, match="^`opponent` must name a `Player` of `colbench_gym.lmrl.chess.opponents`, got 'json:JSONDecoder'"
     ):
         Chess(opponent="json:JSONDecoder")
     for limit in ({"time_s": 0}, {"nodes": 0}):
@@ -109,7 +109,7 @@ def test_names_and_arguments_are_checked():
 
 @pytest.mark.parametrize("path", ["/bin/true", sys.executable, __file__])
 def test_a_program_that_is_no_engine_does_not_start(path, monkeypatch):
-    monkeypatch.setattr("colbench_gym.lmrl.chess_opponents.PATIENCE_S", 0.5)
+    monkeypatch.setattr("colbench_gym.lmrl.chess.opponents.PATIENCE_S", 0.5)
     with pytest.raises(ColBenchError, match=f"^Stockfish at {path!r} does not start: "):
         Stockfish(path=path)
 
@@ -117,7 +117,7 @@ def test_a_program_that_is_no_engine_does_not_start(path, monkeypatch):
 @needs_stockfish
 def test_stockfish_mates_and_is_deterministic_at_full_strength_with_nodes():
     board = chess.Board(MATE_IN_ONE)
-    player = make("opponent", FIXED)
+    player = make_player("opponent", FIXED)
     assert board.san(player.choose(board, None)) == "Rxa1#"
     player.close()
     player.close()
@@ -171,6 +171,6 @@ def test_a_program_that_dies_is_an_error_and_no_move():
 
 @needs_stockfish
 def test_python_ends_though_close_was_forgotten():
-    code = "from colbench_gym.lmrl.chess import Chess\nenv = Chess(opponent='stockfish')\nenv.reset(seed=0)\nenv.step('e4')"
+    code = "from colbench_gym.lmrl.chess.chess_game import Chess\nenv = Chess(opponent='stockfish')\nenv.reset(seed=0)\nenv.step('e4')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=900, check=False)
     assert (done.returncode, done.stderr) == (0, "")

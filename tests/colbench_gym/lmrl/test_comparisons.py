@@ -6,9 +6,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from colbench_gym.lmrl.asking import asker
-from colbench_gym.lmrl.secret_table import load_table
-from colbench_gym.lmrl.yes_no import understanding
+from colbench_gym.lmrl.guessing.asking import asker
+from colbench_gym.lmrl.guessing.secret_table import load_table
+from colbench_gym.lmrl.guessing.yes_no import understanding
 
 FAR_SOUTH, NEAR_SOUTH = ["Sydney", "Buenos Aires", "Santiago"], ["Lima", "Jakarta", "Rio de Janeiro"]
 FAR_NORTH, NEAR_NORTH = ["Berlin", "London", "Moscow"], ["Bogota", "Singapore", "Bangkok"]

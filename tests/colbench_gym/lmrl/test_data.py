@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from statistics import mean, stdev
+import re
+from statistics import mean
 
 import gymnasium as gym
 import pytest
@@ -52,28 +53,17 @@ def test_an_episode_depends_on_its_own_seed_alone():
 
 
 def test_every_game_has_its_published_statistics():
-    assert list(data.PUBLISHED) == list(colbench_gym.LMRL_GAMES)
+    assert list(data.PUBLISHED) == [f"LMRL-{name}-v0" for name in colbench_gym.LMRL_GAMES]
 
 
 def test_the_table():
-    statistics = data.Statistics()
-    for turns, success in ((4, 1), (6, 0), (8, 0), (8, 1)):
-        statistics.add({"metrics": {"turns": turns, "success": success}, "reward": turns / 4})
-    assert statistics.lines("CarDealer") == [
-        "              episodes  texts                     success                 return",
-        "ours          4         13.000 (9.247 to 16.753)  0.500 (0.150 to 0.850)  1.625 (1.156 to 2.094)",
-        "paper's data  19000     16.5                      0.53                    0.562",
-    ]
-    assert statistics.lines("Maze")[1].split()[2] == "6.500"
-    assert len(statistics.lines("Maze", "expert")) == 2, "the paper's data are not of experts"
-
-
-def test_the_interval_of_a_mean():
-    values = [random.Random(i).gauss(3, 2) for i in range(50)]
-    centre, (low, high) = data.mean_and_interval(values)
-    assert centre == pytest.approx(mean(values))
-    assert high - centre == pytest.approx(centre - low) == pytest.approx(1.96 * stdev(values) / 50**0.5, rel=1e-4)
-    assert data.mean_and_interval([2.0]) == (2.0, (float("-inf"), float("inf")))
+    played = [(turns, success, turns / 4) for turns, success in ((4, 1), (6, 0), (8, 0), (8, 1))]
+    head, ours, paper = data.table("LMRL-CarDealer-v0", played)
+    assert head.split() == ["episodes", "texts", "success", "return"]
+    assert re.fullmatch(r"ours          4         13\.000 \(.* to .*\)  0\.500 \(0\.150 to 0\.850\)  1\.625 \(.* to .*\)", ours)
+    assert paper.split()[2:] == ["19000", "16.5", "0.53", "0.562"]
+    assert data.table("LMRL-Maze-v0", played)[1].split()[2] == "6.500"
+    assert len(data.table("LMRL-Maze-v0", played, "expert")) == 2, "the paper's data are not of experts"
 
 
 def test_the_command(tmp_path, capsys):
@@ -99,6 +89,11 @@ def test_wrong_options_end_the_command(arguments, message, tmp_path, capsys):
     with pytest.raises(SystemExit):
         data.main([*arguments, "--output", str(tmp_path / "x.jsonl")])
     assert message in capsys.readouterr().err
+
+
+def test_an_environment_that_is_no_game_is_refused(capsys):
+    assert data.main(["CartPole-v1", "--episodes", "1"]) == 1
+    assert "must be of a `colbench_gym.lmrl.game.TextGame`, got 'CartPole-v1', a CartPoleEnv." in capsys.readouterr().err
 
 
 def test_a_failure_leaves_no_file(tmp_path, capsys):

@@ -8,11 +8,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from colbench_gym.lmrl.asking import Asker
-from colbench_gym.lmrl.guess_city import GuessCity
-from colbench_gym.lmrl.oracles import Oracle
-from colbench_gym.lmrl.secret_table import load_table
-from colbench_gym.lmrl.twenty_questions import TwentyQuestions
+from colbench_gym.lmrl.guessing.asking import Asker
+from colbench_gym.lmrl.guessing.guess_city import GuessCity
+from colbench_gym.lmrl.guessing.oracles import Oracle
+from colbench_gym.lmrl.guessing.secret_table import load_table
+from colbench_gym.lmrl.guessing.twenty_questions import TwentyQuestions
 
 
 class Always(Oracle):

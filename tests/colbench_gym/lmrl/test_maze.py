@@ -9,9 +9,9 @@ import statistics
 import gymnasium as gym
 import pytest
 
-from colbench_gym.lmrl.game import Said
-from colbench_gym.lmrl.maze import Maze, PartiallyObservedMaze, command_of, make, read_position
-from colbench_gym.lmrl.mazes import LAYOUTS, MOVES
+from colbench_gym.lmrl.game import GameText
+from colbench_gym.lmrl.maze.layouts import LAYOUTS, MOVES
+from colbench_gym.lmrl.maze.maze import Maze, PartiallyObservedMaze, command_of, make, read_position
 
 DOUBLE_T = LAYOUTS["double_t"]
 
@@ -65,7 +65,7 @@ def test_faithful_needs_the_line_feed_and_forgets():
         assert [said.text for said in env.history][:2] == [first, "move right\n"] and len(env.history) == 3
         observation, reward, *_ = env.step("move right")
         assert reward == (-4.0 if faithful else -1.0) and env.position == ((1, 2) if faithful else (1, 3))
-        assert len(env.history) == (1 if faithful else 5) and env.history[-1] == Said(observation, False)
+        assert len(env.history) == (1 if faithful else 5) and env.history[-1] == GameText(observation, False)
 
 
 @pytest.mark.parametrize("length", [1, 2, 5])

@@ -8,9 +8,9 @@ import gymnasium as gym
 import pytest
 
 from colbench_gym.errors import SimulatorError
-from colbench_gym.lmrl.oracles import OpenAIOracle, Oracle, ScriptedOracle, make_oracle
-from colbench_gym.lmrl.secret_table import load_table
-from tests.colbench_gym.simulators.chat_servers import fails, says, serving, url
+from colbench_gym.lmrl.guessing.oracles import OpenAIOracle, Oracle, ScriptedOracle, make_oracle
+from colbench_gym.lmrl.guessing.secret_table import load_table
+from tests.colbench_gym.simulators.model.chat_servers import fails, says, serving, url
 
 
 def _dog():
@@ -63,7 +63,7 @@ def test_wrong_names_are_refused():
         ValueError, match=r"`oracle` must be one of \('scripted', 'openai'\), or 'package.module:Class', got 'script'"
     ):
         make_oracle("script", "object")
-    with pytest.raises(ValueError, match="`oracle` must name an `Oracle` of `colbench_gym.lmrl.oracles`"):
+    with pytest.raises(ValueError, match="`oracle` must name an `Oracle` of `colbench_gym.lmrl.guessing.oracles`"):
         make_oracle("json:JSONDecoder", "object")
 
 

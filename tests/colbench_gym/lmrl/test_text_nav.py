@@ -9,8 +9,8 @@ import statistics
 import gymnasium as gym
 import pytest
 
-from colbench_gym.lmrl import text_world
-from colbench_gym.lmrl.text_nav import OBJECTIVE, POLICIES, ROOMS, PartiallyObservedTextNav, TextNav, make, walkthrough
+from colbench_gym.lmrl.text_nav import text_world
+from colbench_gym.lmrl.text_nav.text_nav import OBJECTIVE, POLICIES, ROOMS, PartiallyObservedTextNav, TextNav, make, walkthrough
 
 
 def _in(room, **arguments):

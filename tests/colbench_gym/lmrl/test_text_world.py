@@ -7,7 +7,7 @@ from collections import deque
 
 import pytest
 
-from colbench_gym.lmrl.text_world import (
+from colbench_gym.lmrl.text_nav.text_world import (
     CONTAINERS,
     EATEN,
     EDIBLE,

@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from colbench_gym.lmrl import attribute_index
-from colbench_gym.lmrl.attribute_index import AttributeIndex
-from colbench_gym.lmrl.comparisons import number
-from colbench_gym.lmrl.secret_table import SecretTable, load_table, plain
-from colbench_gym.lmrl.yes_no import understanding
-from colbench_gym.simulators.word_vectors import text_vectors
-from colbench_gym.simulators.wording import stem
+from colbench_gym.lmrl.guessing import attribute_index
+from colbench_gym.lmrl.guessing.attribute_index import AttributeIndex
+from colbench_gym.lmrl.guessing.comparisons import number
+from colbench_gym.lmrl.guessing.secret_table import SecretTable, load_table, plain
+from colbench_gym.lmrl.guessing.yes_no import understanding
+from colbench_gym.simulators.understanding.stems import stem
+from colbench_gym.simulators.understanding.word_vectors import text_vectors
 
 
 def named(table, question):

@@ -8,10 +8,10 @@ import re
 import gymnasium as gym
 import pytest
 
-from colbench_gym.lmrl.wordle import INVALID, PREFIX, Wordle
-from colbench_gym.lmrl.wordle_rules import reply_number, reply_text, rules_of
-from colbench_gym.lmrl.wordle_values import dialogue_advantages
-from colbench_gym.lmrl.wordle_words import SIZES, load_words
+from colbench_gym.lmrl.wordle.rules import reply_number, reply_text, rules_of
+from colbench_gym.lmrl.wordle.wordle import INVALID, PREFIX, Wordle
+from colbench_gym.lmrl.wordle.wordle_values import dialogue_advantages
+from colbench_gym.lmrl.wordle.words import SIZES, load_words
 
 
 def _reply(guess, secret, feedback):
@@ -160,6 +160,23 @@ def test_a_snapshot_with_a_new_seed_draws_the_secret_again_among_the_words_that_
     hidden, state = one.hidden_information, one.get_state()
     one.set_state(state, reseed=1)
     assert one.hidden_information == hidden
+
+
+def test_what_is_hidden_is_drawn_anew_among_the_words_that_agree_also_where_it_is_kept():
+    for env, options in ((Wordle(), {}), (Wordle(redraws=False), {}), (Wordle(), {"secret": "spare"})):
+        env.reset(seed=3, options=options)
+        env.step("known")
+        state, drawn = env.get_state(), set()
+        for seed in range(200):
+            env.set_state(state)
+            env.redraw_hidden(seed)
+            drawn.add(env.hidden_information.split()[1])
+            assert env.get_state()["rng"] == state["rng"] and env.state_key == (tuple(state["game"]["known"]), 1)
+        assert drawn <= {env.rules.words[word] for word in env.known} and len(drawn) > 40
+        secret = env.hidden_information.split()[1]
+        assert env.step(secret)[2] and env.hidden_information == f"secret: {secret}"
+        env.redraw_hidden(0)
+        assert env.hidden_information == f"secret: {secret}"
 
 
 def test_the_behaviour_policy_guesses_words_that_agree_a_third_of_the_time():

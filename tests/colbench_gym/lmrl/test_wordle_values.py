@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from colbench_gym.lmrl.wordle import Wordle
-from colbench_gym.lmrl.wordle_rules import reply_text, rules_of
-from colbench_gym.lmrl.wordle_values import dialogue_advantages, exact_advantages, turns_of, values_of
-from colbench_gym.lmrl.wordle_words import load_words
+from colbench_gym.lmrl.wordle.rules import reply_text, rules_of
+from colbench_gym.lmrl.wordle.wordle import Wordle
+from colbench_gym.lmrl.wordle.wordle_values import dialogue_advantages, exact_advantages, turns_of, values_of
+from colbench_gym.lmrl.wordle.words import load_words
 
 TEN = ["spare", "stare", "share", "trace", "crate", "known", "snare", "eerie", "three", "there"]
 ORIGINAL_LIST = Path(os.environ.get("COLBENCH_LMRL", "absent")) / "llm_rl_scripts/wordle/vocab/wordle_official_400.txt"

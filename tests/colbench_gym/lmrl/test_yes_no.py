@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from colbench_gym.lmrl.secret_table import load_table
-from colbench_gym.lmrl.yes_no import understanding
+from colbench_gym.lmrl.guessing.secret_table import load_table
+from colbench_gym.lmrl.guessing.yes_no import understanding
 
 BAR = 0.85
 HALVES = ("dev", "held_out", "blind")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import sandboxes
 from colbench_gym.scoring.answer import extract_program, extract_program_released
+from colbench_gym.scoring.faults import fault
 from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.task import HiddenTask, Task
@@ -40,11 +41,12 @@ def test_every_honest_form_of_ten_tasks_passes():
 def test_every_wrong_form_of_ten_tasks_fails_with_its_outcome_and_says_what_to_change():
     assert len(WRONG) >= 60
     answers = [(task, form(task.hidden.reference, task.function_name)) for form, _, _ in WRONG.values() for task in TASKS]
-    rows = [(name, outcome, fault, task.function_name) for name, (_, outcome, fault) in WRONG.items() for task in TASKS]
-    for (name, outcome, fault, function), score in zip(rows, _graded(answers), strict=True):
+    rows = [(name, outcome, wanted) for name, (_, outcome, wanted) in WRONG.items() for _ in TASKS]
+    for (name, outcome, wanted), (task, answer), score in zip(rows, answers, _graded(answers), strict=True):
         assert not score.success, name
         assert re.fullmatch(outcome, score.outcome), (name, score.outcome)
-        assert score.fault and fault.format(name=function) in score.fault, (name, score.fault)
+        sentence = fault(task, answer, extract_program(answer, task.function_name) if answer else "", score.calls)
+        assert wanted.format(name=task.function_name) in sentence, (name, sentence)
 
 
 #: The examples of the report that this rule answers, each with a task "add one".

@@ -14,7 +14,7 @@ from colbench_gym.scoring.texts import text_likeness
 from sandboxes.pages import Box, PageOutcome, Rendering
 
 HEADER = Box("block", "header", 0, 0, 1280, 100, background=(20, 80, 20))
-TITLE = Box("text", "h1", 20, 20, 300, 40, "Fresh bread", (255, 255, 255), font_size=32, bold=True, parent=0)
+TITLE = Box("text", "h1", 20, 20, 300, 40, "Fresh bread", (255, 255, 255), font_size=32, parent=0)
 PHOTO = Box("image", "img", 200, 200, 400, 300)
 TEXT = Box("text", "p", 200, 550, 600, 20, "Baked every morning")
 BUTTON = Box("control", "button", 200, 600, 120, 40, background=(20, 80, 20))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from colbench_gym.scoring.message import parse_message
+from colbench_gym.scoring.message import parse_message, without_marker
 
 CODE = "```python\ndef f(x):\n    return x + 1\n```"
 HEADS = (
@@ -15,7 +15,7 @@ HEADS = (
     "I WANT TO ANSWER\\:", "\\*\\*I WANT TO ANSWER:\\*\\*", "I_WANT_TO_ANSWER:", "I  WANT   TO ANSWER:", "I\u00a0WANT\u00a0TO\u00a0ANSWER:", "\ufeffI want to answer:", "I WA\u200bNT TO ANSWER:",
     "\u200eI want to answer\u200f:", "<b>I WANT TO ANSWER:</b>", "<strong>I want to answer:</strong>", "\u2705 I want to answer:", "\u2705 **I WANT TO ANSWER**", "[I WANT TO ANSWER]:", "(I want to answer:)",
     "\u201cI WANT TO ANSWER:\u201d", "~~I want to answer:~~", "  I want to answer:", "I WANT TO ANSWER -", "I WANT TO ANSWER \u2014", "I WANT TO ANSWER.", "I WANT TO ANSWER!", "I want to answer...",
-    "Thank you. I want to answer:", "All is clear! **I want to answer:**", "Well, I WANT TO ANSWER:", "So I **WANT** TO ANSWER:",
+    "<b>I want to answer</b>", "<B>I want to answer</B>", "Thank you. I want to answer:", "All is clear! **I want to answer:**", "Well, I WANT TO ANSWER:", "So I **WANT** TO ANSWER:",
 )  # fmt: skip
 
 
@@ -28,11 +28,66 @@ def test_the_marker_in_any_dress_starts_the_answer(head, gap):
 
 
 @pytest.mark.parametrize(
-    "head", ["I WANT TO ANSWER:", "I want to answer: ", "**I WANT TO ANSWER:** ", "I WANT TO ANSWER - ", "`I WANT TO ANSWER:` "]
-)
+    "head",
+    [
+        "I WANT TO ANSWER:", "I want to answer: ", "**I WANT TO ANSWER:** ", "I WANT TO ANSWER - ", "`I WANT TO ANSWER:` ", "“I WANT TO ANSWER:” ",
+        "‘I WANT TO ANSWER:’ ", "«I WANT TO ANSWER:» ", "(I WANT TO ANSWER:) ", "(I WANT TO ANSWER:)", "[I WANT TO ANSWER:] ", "<b>I WANT TO ANSWER:</b> ",
+    ],
+)  # fmt: skip
 def test_the_answer_may_stand_on_the_line_of_the_marker(head):
     assert parse_message(f"{head}f = lambda x: x").answer == "f = lambda x: x"
     assert parse_message(f"{head}{CODE}").answer == CODE
+
+
+@pytest.mark.parametrize("head", ["I want to answer ", "Thank you. I want to answer: ", "I WANT TO ANSWER:"])
+@pytest.mark.parametrize("fence", ["```", "~~~"])
+def test_a_block_may_start_on_the_line_of_the_marker(head, fence):
+    assert parse_message(f"{head}{fence}\nx\n{fence}").answer == f"{fence}\nx\n{fence}"
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ('My words: "I WANT TO ANSWER:', ""),
+        (f'My words are "I WANT TO ANSWER:"\n{CODE}', CODE),
+        ("So I WANT TO ANSWER:'a' + 'b'", "'a' + 'b'"),
+        ("FIXI WANT TO ANSWER:X = 1", "X = 1"),
+        ("`I WANT TO ANSWER:```", ""),
+    ],
+)
+def test_the_benchmarks_own_marker_counts_wherever_it_stands(text, answer):
+    assert parse_message(text).answer == answer
+
+
+def test_a_marker_at_a_start_has_at_most_a_hundred_signs_before_it():
+    assert parse_message("*" * 100 + "I want to answer: x").answer == "x"
+    assert parse_message("*" * 101 + "I want to answer: x").answer is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I WANT TO ANSWER: x",
+        "**I want to answer:** x",
+        "\n **I want to answer:**\nx",
+        "\u200bI want to answer\nx",
+        "*" * 383 + "I WANT TO ANSWER: x",
+    ],
+)
+def test_a_text_that_begins_with_the_marker_is_read_behind_it(text):
+    assert without_marker(text) == "x"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [" x", "The answer is 4", "\u200bx", "So I WANT TO ANSWER: x", "x\nI WANT TO ANSWER: y", "*" * 384 + "I WANT TO ANSWER: x"],
+)
+def test_a_text_that_begins_otherwise_stays_as_it_is(text):
+    assert without_marker(text) == text
+
+
+def test_the_marker_may_begin_any_line():
+    assert parse_message(f"Thanks.\nAll is clear\nI want to answer\n{CODE}").answer == CODE
 
 
 def test_an_answer_keeps_the_indentation_of_its_first_line():
@@ -44,7 +99,7 @@ def test_an_answer_keeps_the_indentation_of_its_first_line():
     [
         "Tell me when I want to answer questions, please.", "I want to answer questions: which ones?", "I want to answer your request well. Is there a fee?", "I want to answer?",
         "Before I want to answer: is there a fee?", "Some questions before I want to answer:\n- Is there a fee?", "Do you know what I want to answer", "I wanted to answer: no.",
-        "AI want to answer: no", "I want to answered: x", "Later I begin with 'I WANT TO ANSWER:'. Is there a fee?", 'I say "I WANT TO ANSWER:" at the end. Fine?',
+        "AI want to answer: no", "I want to answered: x", "Later I begin with 'I WANT TO ANSWER:'. Is there a fee?", 'I say "I WANT TO ANSWER:" at the end. Fine?', "I begin with 'I WANT TO ANSWER:'.",
         "I WANT TO ANSWER YOU. Is there a fee?", "I will say that I want to answer, later.", "I want\nto answer: x",
     ],
 )  # fmt: skip
@@ -61,9 +116,24 @@ def test_a_sentence_with_the_words_is_no_answer(text):
         ("I ask.\nOUT\u200bPUT: A fee?", "I ask.", "A fee?"),
         ("```python\ndraft\n```\nOUTPUT: A fee?", "```python\ndraft\n```", "A fee?"),
         ("def draft(): pass\nOUTPUT: A fee?", "def draft(): pass", "A fee?"),
+        ("```\rOUTPUT: 3\r```\rOUTPUT: A fee?", "```\rOUTPUT: 3\r```", "A fee?"),
+        ("```\r\nOUTPUT: 3\r\n```\r\nOUTPUT: A fee?", "```\r\nOUTPUT: 3\r\n```", "A fee?"),
+        ("Not `a` but `b OUTPUT: c`. OUTPUT: A fee?", "Not `a` but `b OUTPUT: c`.", "A fee?"),
+        ("I take `a`. OUTPUT: A fee?", "I take `a`.", "A fee?"),
+        ("`a OUTPUT: b` is said. OUTPUT: A fee?", "`a OUTPUT: b` is said.", "A fee?"),
+        ("I ask.\nThen: OUTPUT: A fee?", "I ask.\nThen:", "A fee?"),
+        ("Is it `a?\nThen: OUTPUT: A fee?", "Is it `a?\nThen:", "A fee?"),
+        ('I take """a""".\nThen: OUTPUT: A fee?', 'I take """a""".\nThen:', "A fee?"),
+        ("\n```\nx\n```\nOUTPUT: A fee?", "```\nx\n```", "A fee?"),
         ("`OUTPUT:` is the marker.\nOUTPUT: A fee?", "`OUTPUT:` is the marker.", "A fee?"),
         (f"Soon: I WANT TO ANSWER:\n{CODE}\nNo, better:\nOUTPUT: I WANT TO ANSWER:\nx", f"Soon: I WANT TO ANSWER:\n{CODE}\nNo, better:", "I WANT TO ANSWER:\nx"),
         ("Do I WANT TO ANSWER: no.\nOUTPUT: A fee?", "Do I WANT TO ANSWER: no.", "A fee?"),
+        ("def draft(): pass\nDo I WANT TO ANSWER: no.\nOUTPUT: A fee?", "def draft(): pass\nDo I WANT TO ANSWER: no.", "A fee?"),
+        ("I ask.\nOUTPUT: Is it so?\n```\nx\n```", "I ask.", "Is it so?\n```\nx\n```"),
+        ("(`OUTPUT: x`) is odd. OUTPUT: A fee?", "(`OUTPUT: x`) is odd.", "A fee?"),
+        ("'OUTPUT:' is the marker. OUTPUT: A fee?", "'OUTPUT:' is the marker.", "A fee?"),
+        ('OUTPUT:"Yes" or "no"', "", '"Yes" or "no"'),
+        (f"def draft(): pass\n{'*' * 99}OUTPUT: A fee?", f"def draft(): pass\n{'*' * 99}", "A fee?"),
     ],
 )  # fmt: skip
 def test_a_thought_ends_with_its_marker(text, thought, utterance):
@@ -80,6 +150,10 @@ def test_a_thought_ends_with_its_marker(text, thought, utterance):
         "def f(x):\n    print('OUTPUT:', x)\n    return x + 1",
         "def f(x):\n    # OUTPUT: a number\n    return x + 1",
         "f = lambda x: print('OUTPUT:') or x + 1",
+        '"""Add one.\nOUTPUT: a number\n"""\ndef f(x):\n    return x + 1',
+        "def f(x):\n    return x + 1\nX OUTPUT: a number",
+        "def f(x):\n    return x + 1\n  OUTPUT: a number",
+        "def f(x):\n    return x + 1\n" + "*" * 100 + "OUTPUT: a number",
         'MARK = "OUTPUT:"\n\ndef f(x):\n    return MARK',
     ],
 )

@@ -14,9 +14,8 @@ import torch
 from PIL import Image
 
 from colbench_gym.errors import ScoringError
-from colbench_gym.scoring.pictures import ClipSimilarity
-from colbench_gym.scoring.similarities import make_similarity as make
-from colbench_gym.scoring.similarity import BlockSimilarity
+from colbench_gym.scoring.similarity import BlockSimilarity, ClipSimilarity
+from colbench_gym.scoring.similarity import make_similarity as make
 from sandboxes.pages import PageOutcome, Rendering
 
 
@@ -115,14 +114,3 @@ def _png(pixels):
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, "png")
     return buffer.getvalue()
-
-
-def test_embeddings_in_a_folder_are_found_by_another_process_and_not_those_of_another_model(clip_folder, tmp_path, monkeypatch):
-    first = ClipSimilarity(str(clip_folder), tmp_path)
-    vectors = first.embed(PAGES)
-    assert len(list(tmp_path.iterdir())) == len(PAGES)
-    again = pickle.loads(pickle.dumps(first))
-    monkeypatch.setattr(again, "_encode", lambda pictures: pytest.fail("embedded again"))
-    assert np.array_equal(again.embed(PAGES), vectors)
-    other = make("encoder", tmp_path)
-    assert other.embed(PAGES).shape != vectors.shape and len(list(tmp_path.iterdir())) == 2 * len(PAGES)

@@ -1,4 +1,4 @@
-"""Answers that a person would call wrong: (function of source and name to the text, pattern of the outcome, part of the fault)."""
+"""Answers that a person would call wrong: (function of source and name to the text, pattern of the outcome, part of the fault or "")."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ WRONG: dict[str, tuple[Form, str, str]] = {
     "nested, bare": (lambda s, n: f"def outer():\n\n{indent(s, '    ')}\n\n    return {n}", NAME, "defined inside of `outer`"),
     "factory that is not called": (lambda s, n: PY.format(f"def make():\n{indent(s, '    ')}\n    return {n}\n\nmake()"), NAME, "defined inside of `make`"),
     "under a main guard": (lambda s, n: PY.format(f"if __name__ == '__main__':\n{indent(s, '    ')}\n    print({n})"), NAME, "under a main guard"),
-    "deleted": (lambda s, n: PY.format(f"{s}\ndel {n}"), NAME, "NameError"),
+    "deleted": (lambda s, n: PY.format(f"{s}\ndel {n}"), NAME, ""),
     # ---- no code
     "prose": (lambda s, n: "I would add the values up and round the result.", SYNTAX, "no Python code"),
     "prose with the name": (lambda s, n: f"The function {n} should add the values up.", SYNTAX, "no Python code"),
@@ -89,7 +89,7 @@ WRONG: dict[str, tuple[Form, str, str]] = {
     "signature in a fence": (lambda s, n: PY.format(_head(s)), SYNTAX, "without a body"),
     "stub": (lambda s, n: PY.format(_stub(n)), VALUE, "has no body"),
     "part of it": (lambda s, n: PY.format(f"def {n}(*values):\n    ...\n    return result"), NAME, "is not complete"),
-    "part of it, by a comment": (lambda s, n: PY.format(f"def {n}(*values):\n    # ... existing code ...\n    return result"), NAME, "NameError"),
+    "part of it, by a comment": (lambda s, n: PY.format(f"def {n}(*values):\n    # ... existing code ...\n    return result"), NAME, ""),
     "stub with pass": (lambda s, n: PY.format(_stub(n, "pass")), VALUE, "has no body"),
     "stub that raises": (lambda s, n: PY.format(_stub(n, "raise NotImplementedError")), "exception:NotImplementedError", "has no body"),
     "docstring alone": (lambda s, n: PY.format(_stub(n, '"""Adds up."""')), VALUE, "has no body"),
@@ -98,9 +98,9 @@ WRONG: dict[str, tuple[Form, str, str]] = {
     "smart quotes": (lambda s, n: PY.format(f"{_head(s)}\n    return “a”"), SYNTAX, "does not parse"),
     "diff": (lambda s, n: "```diff\n" + "\n".join(f"+{line}" for line in s.split("\n")) + "\n```", SYNTAX, "give its code alone"),
     "line numbers": (lambda s, n: "```\n" + "\n".join(f"{i} {line}" for i, line in enumerate(s.split("\n"), 1)) + "\n```", SYNTAX, "give its code alone"),
-    "helper missing": (lambda s, n: PY.format(_calling(n)), NAME, "NameError"),
-    "helper of another name": (lambda s, n: _fenced(_impl(s, n).replace("_impl", "_imp"), _calling(n)), NAME, "NameError"),
-    "import missing": (lambda s, n: PY.format(f"{_head(s)}\n    return math.pi"), NAME, "NameError"),
+    "helper missing": (lambda s, n: PY.format(_calling(n)), NAME, ""),
+    "helper of another name": (lambda s, n: _fenced(_impl(s, n).replace("_impl", "_imp"), _calling(n)), NAME, ""),
+    "import missing": (lambda s, n: PY.format(f"{_head(s)}\n    return math.pi"), NAME, ""),
     # ---- no function
     "example alone": (lambda s, n: PY.format(f"print({n}(2))"), NAME, "calls `{name}` and does not define it"),
     "example in a session": (lambda s, n: f"```\n>>> {n}(2)\n3\n```", "exception:.*", ""),
@@ -118,9 +118,9 @@ WRONG: dict[str, tuple[Form, str, str]] = {
     "coroutine": (lambda s, n: PY.format(f"async def {n}(*values, **named):\n    return 1"), "not_serialisable", "`async`"),
     "no parameters": (lambda s, n: PY.format(f"def {n}():\n    return 1"), "exception:TypeError", "the signature that was asked for"),
     "too many parameters": (lambda s, n: PY.format(f"def {n}(a, b, c, d, e, f, g, h, i):\n    return 1"), "exception:TypeError", "the signature that was asked for"),
-    "corrected for the worse": (lambda s, n: _fenced(s, f"def {n}(*values, **named):\n    return [values]"), VALUE, "returns another value"),
-    "always raises": (lambda s, n: PY.format(f"def {n}(*values, **named):\n    raise ValueError('x')"), "exception:ValueError", "ValueError"),
-    "ends the process": (lambda s, n: PY.format(f"import os\n{s}\nos._exit(0)"), "crash", "crash"),
-    "reads the terminal": (lambda s, n: PY.format(f"{s}\nx = input()"), "exception:EOFError", "EOFError"),
+    "corrected for the worse": (lambda s, n: _fenced(s, f"def {n}(*values, **named):\n    return [values]"), VALUE, ""),
+    "always raises": (lambda s, n: PY.format(f"def {n}(*values, **named):\n    raise ValueError('x')"), "exception:ValueError", ""),
+    "ends the process": (lambda s, n: PY.format(f"import os\n{s}\nos._exit(0)"), "crash", ""),
+    "reads the terminal": (lambda s, n: PY.format(f"{s}\nx = input()"), "exception:EOFError", ""),
     "code in a comment of HTML": (lambda s, n: f"<!--\n{PY.format(s)}\n-->\n\nNothing.", "exception:.*", ""),
 }  # fmt: skip

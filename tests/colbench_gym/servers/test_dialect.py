@@ -7,11 +7,11 @@ import logging
 
 import pytest
 
-from colbench_gym.agents.chat import ChatAgent
+from colbench_gym.agents.chat import ChatAgent, Sampling
 from colbench_gym.errors import AgentError, SimulatorError
 from colbench_gym.servers.dialect import DEVELOPER, FILLED, IN_USER, JOINED, NOTHING, adapted, known_changes, refusal
 from colbench_gym.servers.errors import status_error
-from tests.colbench_gym.simulators.chat_servers import says, serving, url
+from tests.colbench_gym.simulators.model.chat_servers import says, serving, url
 
 REQUEST = {
     "model": "m", "temperature": 0.8, "max_tokens": 9, "seed": 3, "top_p": 1.0, "top_k": -1, "generation_config": "{}",
@@ -130,7 +130,7 @@ def server(monkeypatch):
 
 
 def make(server, model):
-    return ChatAgent(model, url(server), "", max_retries=0, backoff_s=0.01)
+    return ChatAgent(model, url(server), Sampling(max_retries=0, backoff_s=0.01))
 
 
 def test_what_is_learned_is_said_once_for_all_clients_of_a_server_and_model(server, caplog):
@@ -182,7 +182,7 @@ def test_text_of_the_agent_that_a_server_repeats_leaves_nothing_out(server):
 @pytest.mark.parametrize("status", [400, 403])
 def test_a_dialogue_that_a_filter_refuses_is_an_outcome_of_the_agent_and_an_error_of_the_human(server, status):
     from colbench_gym.dialogue import Dialogue
-    from colbench_gym.simulators.openai import OpenAIHuman
+    from colbench_gym.simulators.model.openai import OpenAIHuman
     from colbench_gym.tasks.task import HiddenTask, Task
 
     server.script = [

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from colbench_gym.agents.chat import ChatAgent
+from colbench_gym.agents.chat import ChatAgent, Sampling
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.evaluate import main
 from colbench_gym.files import read_rows
 from colbench_gym.servers.dialect import NOTHING, known_changes
-from colbench_gym.simulators.openai import OpenAIHuman
+from colbench_gym.simulators.model.openai import OpenAIHuman
 from colbench_gym.tasks.task import HiddenTask, Task
 
 from .imitations import KINDS, imitating, table, talks
@@ -36,13 +36,13 @@ def no_proxy(monkeypatch):
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_the_agent_speaks_on_every_server_and_learns_once_what_it_refuses(kind, caplog):
     with imitating(kind) as server, caplog.at_level(logging.WARNING):
-        agent = ChatAgent("m", server.url, "Ask first.", 0.8, 64, max_retries=1, backoff_s=0.01)
-        completion = agent._completed({**agent._sampling, "seed": 3, "messages": [*agent._instructions, *MESSAGES]})
+        agent = ChatAgent("m", server.url, Sampling("Ask first.", 0.8, 64, max_retries=1, backoff_s=0.01))
+        completion = agent._completed({**agent._request, "seed": 3, "messages": [*agent._instructions, *MESSAGES]})
         assert (completion.text, completion.thought, completion.finish_reason) == ("Two decimals?", "Let me ask.", "stop")
         assert known_changes(server.url, "m") == kind.changes
         assert len(caplog.messages) == len(kind.changes)
         asked = len(server.requests)
-        other = ChatAgent("m", server.url, "Ask first.", 0.8, 64, max_retries=0)
+        other = ChatAgent("m", server.url, Sampling("Ask first.", 0.8, 64, max_retries=0))
         assert other.say(MESSAGES, 4).text == "Two decimals?"
         assert len(server.requests) == asked + 1 and len(caplog.messages) == len(kind.changes)
         (first, second) = server.taken

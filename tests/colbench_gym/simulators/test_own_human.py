@@ -1,4 +1,4 @@
-"""A simulated human and a sandbox of somebody else's, by `module:Class` in `gym.make`."""
+"""A user-defined simulated human and a user-defined sandbox, by `module:Class` in `gym.make`."""
 
 from __future__ import annotations
 

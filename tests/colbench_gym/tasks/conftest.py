@@ -9,10 +9,7 @@ from itertools import permutations
 import pytest
 
 from colbench_gym.tasks.dial import PRESETS
-from colbench_gym.tasks.embedded import SHAPES, SPLITS, embedded_tasks, family_of
-
-#: All places where embedded tasks are asked for, the hand-written domains among them.
-PLACES = (*SPLITS, "train/written", "test/written")
+from colbench_gym.tasks.embedded import SPLITS, embedded_tasks, family_of
 
 
 @cache
@@ -41,8 +38,8 @@ def values():
 
 @pytest.fixture(scope="session")
 def everything():
-    """Function: preset -> the tasks of all splits and of the hand-written domains."""
-    return lambda preset="standard": [task for place in PLACES for task in embedded_tasks(f"{place}?preset={preset}")]
+    """Function: preset -> the tasks of all splits."""
+    return lambda preset="standard": [task for place in SPLITS for task in embedded_tasks(f"{place}?preset={preset}")]
 
 
 @pytest.fixture(scope="session")
@@ -64,12 +61,12 @@ def preset(request):
     return request.param
 
 
-def _sources(shape, base, code, before, after):
+def _sources(domain, base, code, before, after):
     """The function with its steps in any order that the sentences leave open, written anew from the steps."""
     for first in filter(_keeps_what_is_said, permutations(before)):
         for last in filter(_keeps_what_is_said, permutations(after)):
             steps = [[*(code[step.topic.name] for step in part)] for part in (first, last)]
-            body = "\n".join([*shape.opening, *steps[0], base.core, *steps[1], f"return {shape.result}"])
+            body = "\n".join([*domain.opening.splitlines(), *steps[0], base.core, *steps[1], f"return {domain.result}"])
             yield f"{base.signature}:\n" + "\n".join(f"    {line}" for line in body.split("\n"))
 
 
@@ -83,14 +80,13 @@ def readings():
 
     def read(task):
         family, choice = family_of(task)
-        shape = SHAPES[family.area]
-        base = next(base for base in shape.bases if base.name == task.function_name)
+        domain, base = family.domain, family.base
         code = {
             topic.name: topic.options[option].code[topic.name]
             for topic, option in zip(family.topics, choice, strict=True)
             if option
         }
-        before, after = ([step for step in side if step.topic.name in code] for side in (shape.before, shape.after))
-        return list(_sources(shape, base, code, before, after))
+        before, after = ([step for step in side if step.topic.name in code] for side in (domain.before, domain.after))
+        return list(_sources(domain, base, code, before, after))
 
     return read

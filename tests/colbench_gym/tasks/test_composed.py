@@ -6,18 +6,13 @@ from collections import Counter
 
 import pytest
 
-from colbench_gym.tasks.composed.shape import TRAIN_FAMILIES, UNSEEN_FAMILIES, Base, Shape, Step, wish_topic
 from colbench_gym.tasks.dial import PRESETS, STANDARD, parse_dial
-from colbench_gym.tasks.embedded import (
-    COMPOSED_DOMAINS,
-    SHAPES,
-    WRITTEN_DOMAINS,
-    embedded_tasks,
-    families,
-    family_of,
-    written_families,
-)
+from colbench_gym.tasks.embedded import SPLITS, embedded_tasks, families, family_of
+from colbench_gym.tasks.families.composed import TRAIN_FAMILIES, UNSEEN_FAMILIES, Base, ComposedDomain, ComposedFamily, Step
+from colbench_gym.tasks.families.domain import read_domain
+from colbench_gym.tasks.families.family import Option, Topic
 
+COMPOSED = ("figures", "entries", "texts")
 NOVEL_WRITTEN = ("travel", "metering", "library")
 
 
@@ -30,13 +25,13 @@ def _topics(some):
     return {(family.area, name) for family in some for name in _special(family)[1]}
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_a_shape_is_whole(name):
-    shape = SHAPES[name]
-    names = [step.topic.name for step in (*shape.before, *shape.after)]
-    assert len(names) == len(set(names)) >= 13 and 3 <= len(shape.bases) <= 5
-    assert all(2 <= len(step.topic.options) - 1 <= 4 for step in (*shape.before, *shape.after))
-    for base in shape.bases:
+@pytest.mark.parametrize("name", COMPOSED)
+def test_a_domain_is_complete(name):
+    domain = read_domain(name)
+    names = [step.topic.name for step in (*domain.before, *domain.after)]
+    assert len(names) == len(set(names)) >= 13 and 3 <= len(domain.bases) <= 5
+    assert all(2 <= len(step.topic.options) - 1 <= 4 for step in (*domain.before, *domain.after))
+    for base in domain.bases:
         assert len(set(base.calls)) == 10 and base.example not in base.calls
         assert base.signature.startswith(f"def {base.name}(")
 
@@ -45,17 +40,19 @@ def test_train_has_many_composed_families_and_many_topics(preset):
     train = families("train", PRESETS[preset])
     assert len({family.name for family in train}) == len(train) >= 48
     assert len({name for _, name in _topics(train)}) >= 24
-    for domain in COMPOSED_DOMAINS:
-        own = [family for family in train if family.area == domain]
-        assert len(own) == TRAIN_FAMILIES
-        bases = Counter(family.base.name for family in own)
-        assert set(bases) == {base.name for base in SHAPES[domain].bases} and max(bases.values()) - min(bases.values()) <= 1
-        assert _topics(own) == {(domain, step.topic.name) for step in SHAPES[domain].steps}
+    for domain in SPLITS["train"]:
+        of_domain = [family for family in train if family.area == domain]
+        assert len(of_domain) == TRAIN_FAMILIES
+        bases = Counter(family.base.name for family in of_domain)
+        assert (
+            set(bases) == {base.name for base in read_domain(domain).bases} and max(bases.values()) - min(bases.values()) <= 1
+        )
+        assert _topics(of_domain) == {(domain, step.topic.name) for step in read_domain(domain).steps}
 
 
 def test_unseen_has_new_combinations_of_what_train_knows(preset):
     train, unseen = families("train", PRESETS[preset]), families("unseen", PRESETS[preset])
-    assert len(unseen) == UNSEEN_FAMILIES * len(COMPOSED_DOMAINS)
+    assert len(unseen) == UNSEEN_FAMILIES * len(SPLITS["unseen"])
     seen = {(family.area, _special(family)[1]) for family in train}
     assert len(seen) == len(train), "two families of train have the same relevant topics"
     assert not seen & {(family.area, _special(family)[1]) for family in unseen}
@@ -88,7 +85,7 @@ def test_no_sentence_on_a_wish_of_novel_stands_in_train():
     def sentences(some):
         return {option.says for family in some for topic in family.topics for option in topic.options[1:]}
 
-    written = [family for domain in NOVEL_WRITTEN for family in written_families(domain)]
+    written = [family for domain in NOVEL_WRITTEN for family in read_domain(domain).whole]
     assert not sentences(families("train")) & sentences([*families("novel"), *written])
 
 
@@ -115,7 +112,7 @@ def test_wishes_whose_order_could_be_mistaken_never_meet_in_train(query, values,
 def _assert_clear(name, values, readings):
     unclear = []
     for task in embedded_tasks(name):
-        if family_of(task)[0].area not in SHAPES:
+        if not isinstance(family_of(task)[0], ComposedFamily):
             continue
         expected = values(task.hidden.reference, task.hidden.calls)
         sources = readings(task)
@@ -133,22 +130,9 @@ def test_a_pair_whose_order_matters_is_left_out_and_one_that_says_its_order_is_n
 
 def _clear_pairs(order):
     steps = tuple(
-        Step(wish_topic(name, ("?",), "Nothing.", (f"Do {name}.", f"result = result {code}")), own)
-        for name, code, own in (("add", "+ 1", 0), ("double", "* 2", order))
+        Step(Topic(name, ("?",), (Option("Nothing.", {}), Option(f"Do {name}.", {name: f"result = result {code}"}))), number)
+        for name, code, number in (("add", "+ 1", 0), ("double", "* 2", order))
     )
     base = Base("f", "A function.", "def f(x)", "result = x", tuple(f"f({i})" for i in range(10)), "f(11)")
-    shape = Shape("figures", (base,), (), steps)
-    shape.__dict__["steps"] = steps  # without words: nobody wrote any about these
-    family = shape._family(base, (0, 1), parse_dial("topics=2&relevant=2&wishes=2"))
+    family = ComposedDomain("numbers", (base,), (), steps).family(base, (0, 1), parse_dial("topics=2&relevant=2&wishes=2"))
     return set(family.choices((2, 2)))
-
-
-def test_the_hand_written_families_are_asked_for_by_name_only():
-    written = {family.name for domain in WRITTEN_DOMAINS for family in written_families(domain)}
-    assert len(written) >= 40
-    for split in ("train", "test"):
-        assert {family_of(task)[0].area for task in embedded_tasks(split)} == set(COMPOSED_DOMAINS)
-        named = {family_of(task)[0].name for task in embedded_tasks(f"{split}/written")}
-        assert named <= written and len(named) >= (
-            40 if split == "train" else 20
-        )  # a dozen functions a family, a fifth of them for test

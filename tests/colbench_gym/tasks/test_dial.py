@@ -91,8 +91,8 @@ def test_a_query_that_is_no_dial_is_refused(query, text):
 @pytest.mark.parametrize(
     ("place", "query", "bounds"),
     [
-        ("train/billing", "topics=20&relevant=3&wishes=2&turns=6&points=1", (17, 5)),
-        ("train/written", "topics=12&relevant=6&wishes=2&turns=6&points=1", (17, 5)),
+        ("novel/travel", "topics=20&relevant=3&wishes=2&turns=6&points=1", (17, 5)),
+        ("novel/library", "topics=12&relevant=6&wishes=2&turns=6&points=1", (17, 5)),
     ],
 )
 def test_a_dial_at_which_no_family_of_a_domain_has_tasks_is_refused(place, query, bounds):
@@ -128,7 +128,7 @@ def test_the_id_of_a_task_holds_its_dial(query, name):
     [
         ("embedded:train", ""),
         ("embedded:train[:5]", ""),
-        ("embedded:test/billing?topics=8&turns=5", "topics=8&turns=5"),
+        ("embedded:test/figures?topics=8&turns=5", "topics=8&turns=5"),
         ("embedded:novel?preset=hard[3:]", "preset=hard"),
         ("rows.jsonl[:3]", ""),
         ("hub:somebody/something?topics=8", ""),
@@ -143,8 +143,8 @@ def test_splits_and_domains_and_slices_take_a_dial():
     assert load_tasks("embedded:train?topics=8&turns=5[3:9]") == whole[3:9]
     assert embedded_tasks("train?turns=5&topics=8") == whole
     assert embedded_tasks("train?") == embedded_tasks("train") == embedded_tasks("train?preset=standard")
-    domain = load_tasks("embedded:test/billing?topics=8&turns=5")
-    assert {family_of(task)[0].area for task in domain} == {"billing"}
+    domain = load_tasks("embedded:test/figures?topics=8&turns=5")
+    assert {family_of(task)[0].area for task in domain} == {"figures"}
     assert {(len(task.hidden.facts), task.turns) for task in domain} == {(8, 5)}
 
 

@@ -11,8 +11,8 @@ import pytest
 import sandboxes
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.scoring.unit_tests import UnitTests
-from colbench_gym.simulators.code_facts import facts_from_reference
-from colbench_gym.simulators.scripted import ScriptedHuman
+from colbench_gym.simulators.code_to_text.reference_facts import facts_from_reference
+from colbench_gym.simulators.facts.scripted_human import ScriptedHuman
 from colbench_gym.tasks.embedded import embedded_tasks
 from colbench_gym.tasks.function import definitions, head, used_names
 from colbench_gym.tasks.rows import RowError, read_tasks, task_from_row

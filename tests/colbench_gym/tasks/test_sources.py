@@ -66,8 +66,8 @@ def test_tasks_pass_through_if_their_ids_differ(total_task):
             "The domain of 'embedded:unseen/dev' must be one of ('figures', 'entries'), got 'dev'.",
         ),
         (
-            "embedded:novel/billing?preset=hard",
-            "The domain of 'embedded:novel/billing?preset=hard' must be one of ('travel', 'metering', 'library', 'texts'), got 'billing'.",
+            "embedded:novel/figures?preset=hard",
+            "The domain of 'embedded:novel/figures?preset=hard' must be one of ('travel', 'metering', 'library', 'texts'), got 'figures'.",
         ),
         ("nothing", UNKNOWN),
         ("hub:one", "Expected 'hub:OWNER/DATASET[@REVISION][:SPLIT]', got 'hub:one'."),

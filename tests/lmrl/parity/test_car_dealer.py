@@ -8,11 +8,11 @@ from collections import Counter
 
 import pytest
 
-from colbench_gym.lmrl.car_buyers import CarBuyer, Reply, ScriptedBuyer
-from colbench_gym.lmrl.car_dealer import CarDealer
-from colbench_gym.lmrl.car_profile import profile_from
-from colbench_gym.lmrl.car_sellers import StyledSeller
-from colbench_gym.lmrl.game import Said
+from colbench_gym.lmrl.car_dealer.buyers import CarBuyer, Reply, ScriptedBuyer
+from colbench_gym.lmrl.car_dealer.car_dealer import CarDealer
+from colbench_gym.lmrl.car_dealer.profile import profile_from
+from colbench_gym.lmrl.car_dealer.sellers import StyledSeller
+from colbench_gym.lmrl.game import GameText
 
 #: The original's cue for the decision at the cap.
 CUE = "Output: Decision="
@@ -125,7 +125,7 @@ def test_the_scripted_buyer_and_the_sellers_of_the_data_set(original):
                 "personality": info["personality"], "brand": info["preferred_brands"].split(" ", 1)[1], "type": info["preferred_type"],
                 "features": info["preferred_features"], "budget": info["budget"],
             }  # fmt: skip
-            said = [Said(text.text, not text.is_action) for text in history[2:]]
+            said = [GameText(text.text, not text.is_action) for text in history[2:]]
             return (
                 *history,
                 texts.Text(ScriptedBuyer().answer(profile_from(given, ours.profile), said, self.seed, is_cue).protocol, True),

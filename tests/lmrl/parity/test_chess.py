@@ -15,8 +15,8 @@ import pytest
 
 pytest.importorskip("chess", reason="needs python-chess: `pip install .[chess]`")
 
-from colbench_gym.lmrl.chess import PIECES
-from colbench_gym.lmrl.chess_opponents import OnePly
+from colbench_gym.lmrl.chess.chess_game import PIECES
+from colbench_gym.lmrl.chess.opponents import OnePly
 
 #: What no move is, or the null move. The last is legal SAN in a form of its own.
 NO_MOVES = ("", "\n", "- -\n", "Z 0", "0000", "@@@@", "e 9\n", "N f 3 !\n", "o - o\n", "K e 1 x e 8", "resign", "e\t4", "é")

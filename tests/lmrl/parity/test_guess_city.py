@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from colbench_gym.lmrl.guess_city import GuessCity
-from colbench_gym.lmrl.secret_table import load_table
+from colbench_gym.lmrl.guessing.guess_city import GuessCity
+from colbench_gym.lmrl.guessing.secret_table import load_table
 from tests.lmrl.parity.test_twenty_questions import MIN_STEPS, Coin, mismatches, original_sides, tag
 
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from colbench_gym.lmrl.maze import make
-from colbench_gym.lmrl.mazes import MOVES
+from colbench_gym.lmrl.maze.layouts import MOVES
+from colbench_gym.lmrl.maze.maze import make
 
 MAZES = {"double_t": "double_t_maze", "umaze": "umaze"}
 DESCRIBE = {

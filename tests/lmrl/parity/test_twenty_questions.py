@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import re
 
-from colbench_gym.lmrl.oracles import Oracle
-from colbench_gym.lmrl.secret_table import load_table
-from colbench_gym.lmrl.twenty_questions import TwentyQuestions
+from colbench_gym.lmrl.guessing.oracles import Oracle
+from colbench_gym.lmrl.guessing.secret_table import load_table
+from colbench_gym.lmrl.guessing.twenty_questions import TwentyQuestions
 
 #: What the original imports for its oracle, FLAN-T5-XL, and for its tags.
 STUBS = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from colbench_gym.lmrl.wordle import Wordle
+from colbench_gym.lmrl.wordle.wordle import Wordle
 
 MIN_STEPS = 1_600
 INVALID = [

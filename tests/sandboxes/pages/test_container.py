@@ -35,8 +35,8 @@ def browser(is_missing):
 def _own_containers():
     client = containers.connect()
     try:
-        found = client.containers.list(all=True, filters={"ancestor": "colbench-gym/browser:chromium"}, ignore_removed=True)
-        return {container.id for container in found}
+        running = client.containers.list(all=True, filters={"ancestor": "colbench-gym/browser:chromium"}, ignore_removed=True)
+        return {container.id for container in running}
     finally:
         client.close()
 
@@ -70,23 +70,23 @@ def test_hostile_pages_are_contained(browser, name):
 
 def test_nothing_is_left_when_it_is_closed(browser):
     before = _own_containers()
-    with Browser(workers=2, launcher=write_docker_launcher) as own:
-        assert [r.outcome for r in own.render([Page("<p>a"), Page("<p>b")])] == [PageOutcome.OK] * 2
+    with Browser(workers=2, launcher=write_docker_launcher) as closed:
+        assert [r.outcome for r in closed.render([Page("<p>a"), Page("<p>b")])] == [PageOutcome.OK] * 2
         assert len(_own_containers() - before) == 2
     _wait_until(lambda: _own_containers() <= before)
 
 
 def test_nothing_is_left_when_the_bridge_is_killed(browser, descendants):
     before = _own_containers()
-    with Browser(workers=1, launcher=write_docker_launcher) as own:
+    with Browser(workers=1, launcher=write_docker_launcher) as closed:
         mine = set(descendants(os.getpid()))
-        own.render([Page("<p>a")])
+        closed.render([Page("<p>a")])
         new = set(descendants(os.getpid())) - mine
         bridges = [pid for pid in new if b"sandboxes.pages.container" in _command_line(pid)]
         assert bridges
         for pid in bridges:
             os.kill(pid, signal.SIGKILL)
-        assert own.render([Page("<p>b")])[0].outcome is PageOutcome.OK  # in a new one
+        assert closed.render([Page("<p>b")])[0].outcome is PageOutcome.OK  # in a new one
     _wait_until(lambda: _own_containers() <= before)
 
 

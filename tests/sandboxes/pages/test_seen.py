@@ -11,8 +11,8 @@ from colbench_gym.scoring.blocks import compare
 from sandboxes.browser import Browser
 from sandboxes.pages import Box, Page
 from sandboxes.pages import seen as what_is_seen
-from sandboxes.pages.plain import is_plain
 from sandboxes.pages.seen import hides_nothing, may_hide
+from sandboxes.pages.styles import is_plain
 
 REFERENCE = """\
 <body style="margin:0;background:#eef">

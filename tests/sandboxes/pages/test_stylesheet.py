@@ -26,8 +26,8 @@ SHEET = (
     ],
 )
 def test_rules_that_cannot_apply_are_left_out(html, used, unused):
-    found = StyleSheet(SHEET).for_page(html)
-    assert all(text in found for text in used) and not any(text in found for text in unused)
+    sheet = StyleSheet(SHEET).for_page(html)
+    assert all(text in sheet for text in used) and not any(text in sheet for text in unused)
 
 
 def test_needed_classes_are_those_of_each_selector():

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from sweetrl_agent import compare
+from colbench_gym.seeds import derive_seed
 from sweetrl_agent.core.episode import Episode, Turn
-from sweetrl_agent.core.seeds import derive_seed
-from sweetrl_agent.data.run import Run
-from sweetrl_agent.trainers import on_policy
+from sweetrl_agent.evaluation import comparison_job
+from sweetrl_agent.trainers import sampler
 from sweetrl_agent.trainers.learner import Learner
+from sweetrl_agent.trainers.run import Run
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def make_game(tmp_path, tiny_model_folder, monkeypatch):
                 turns[-1] = replace(turns[-1], reward=reward)
                 yield [Episode(episode.task_id, episode.index, messages, turns, {"outcome": "wrong"}, reward)]
 
-        monkeypatch.setattr(on_policy, "play", play)
+        monkeypatch.setattr(sampler, "play", play)
         given = {
             "output": tmp_path / folder,
             "model": tiny_model_folder,
@@ -47,20 +49,42 @@ def make_game(tmp_path, tiny_model_folder, monkeypatch):
             "sandbox": "embedded",
             **settings,
         }
-        return Run(compare.parse([text for name, value in given.items() for text in (f"--{name}", str(value))])[1])
+        names = sorted({name.partition(".")[0] for name in settings if "." in name}) or ["initial"]
+        return Run(comparison_job.parse([], {"algorithms": names, **given})[1])
 
     return make
 
 
 @pytest.fixture
+def begin():
+    """Function: a run, an on-policy algorithm -> its learner; the algorithm can then `update`."""
+
+    def begin(run, algorithm):
+        algorithm.begin(run)
+        return algorithm.learners[f"{algorithm.name}/agent"]
+
+    return begin
+
+
+@pytest.fixture
+def quiet_model_folder(tiny_model_folder, tiny_tokenizer, tmp_path):
+    """The tiny model with a template that has a switch for thoughts; where they are switched off, dialogues begin with "(quiet)"."""
+    folder = shutil.copytree(tiny_model_folder, tmp_path / "quiet model")
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    tokenizer.chat_template = "{% if enable_thinking is defined %}(quiet){% endif %}" + tokenizer.chat_template
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
 def untrained(monkeypatch):
-    """Function: a module, a loss -> what its `train_stage` is given: trainer, tokenizer and folder. Nothing is trained; the loss is logged."""
+    """Function: a module, a loss -> what its `train_stage` is given: trainer, tokenizer, folder and callbacks. Nothing is trained; the loss is logged."""
 
     def catch(module, loss):
         seen = {}
 
         def train_stage(trainer, tokenizer, folder, stage, callbacks):
-            seen.update(trainer=trainer, tokenizer=tokenizer, folder=folder)
+            seen.update(trainer=trainer, tokenizer=tokenizer, folder=folder, callbacks=callbacks)
             return [{"stage": stage, "loss": loss}]
 
         monkeypatch.setattr(module, "train_stage", train_stage)

@@ -7,11 +7,12 @@ import shutil
 
 import pytest
 
+from colbench_gym.files import read_rows, write_rows
 from sweetrl_agent.algorithms import rft
 from sweetrl_agent.algorithms.bc import BehaviourCloning
-from sweetrl_agent.algorithms.filtered_bc import FilteredBC, FilteredBCConfig, best_fraction
+from sweetrl_agent.algorithms.filtered_bc import FilteredBCConfig, best_fraction
 from sweetrl_agent.core.episode import Episode, Turn
-from sweetrl_agent.data.files import read_rows, write_rows
+from sweetrl_agent.core.settings import build
 
 
 def _episode(index, score):
@@ -32,11 +33,10 @@ def test_the_best_fraction_by_return_is_kept_in_order_with_ties():
     assert _kept([-4.0, -3.0], 0.1) == [1]
 
 
-@pytest.mark.parametrize("fraction", [0.0, 1.5])
-def test_a_fraction_outside_of_its_range_is_refused(fraction):
-    said = f"`filtered_bc_fraction` must be above 0 and at most 1, got {fraction}."
-    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
-        FilteredBCConfig(fraction=fraction)
+@pytest.mark.parametrize(("fraction", "bound"), [(0.0, "above 0"), (1.5, "at most 1")])
+def test_a_fraction_outside_of_its_range_is_refused(fraction, bound):
+    with pytest.raises(ValueError, match=f"^`fraction` must be {bound}, got {fraction}.$"):
+        build(FilteredBCConfig, {"fraction": fraction})
 
 
 @pytest.fixture
@@ -55,8 +55,11 @@ def run_of(make_run, tiny_model_folder, tmp_path):
 
 def test_filtered_bc_labels_the_agents_turns_of_the_best(run_of, tiny_tokenizer, untrained):
     seen = untrained(rft, 0.5)
-    run = run_of([1.0, 0.0, 0.0, 3.0, 2.0, 2.5], filtered_bc_fraction=0.4, filtered_bc_batch=2, filtered_bc_learning_rate=1e-5)
-    FilteredBC().train(run)
+    run = run_of(
+        [1.0, 0.0, 0.0, 3.0, 2.0, 2.5],
+        **{"filtered_bc.fraction": 0.4, "filtered_bc.batch": 2, "filtered_bc.learning_rate": 1e-5},
+    )
+    run.config.algorithms["filtered_bc"].train(run)
     texts = [tiny_tokenizer.decode(row["input_ids"]) for row in seen["trainer"].train_dataset]
     assert texts == [f"<|user|>I need it.<|end|><|assistant|>Reply {i}<|end|>" for i in (3, 4, 5)]
     args = seen["trainer"].args

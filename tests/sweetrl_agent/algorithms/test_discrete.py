@@ -13,14 +13,16 @@ pytest.importorskip("stable_baselines3")
 
 from stable_baselines3.common.env_checker import check_env
 
+from colbench_gym.files import read_rows
 from examples import own_environment
+from sweetrl_agent import run_train
+from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.compare import main
-from sweetrl_agent.config.job import Config
 from sweetrl_agent.envs.registry import find_record
 
 SMALL = [
-    "--tasks", "embedded:train/billing?preset=easy[10:]", "--test_tasks", "embedded:train/billing?preset=easy[:10]", "--unseen_tasks", "", "--credit_tasks", "0",
-    "--num_tasks", "0", "--ppo_steps", "3072", "--dqn_steps", "400",
+    "--tasks", "embedded:train/figures?preset=easy[10:]", "--test_tasks", "embedded:train/figures?preset=easy[:10]", "--unseen_tasks", "", "--credit_tasks", "0",
+    "--num_tasks", "0", "--ppo.steps", "3072", "--dqn.steps", "400", "--threads", "1",
 ]  # fmt: skip
 
 
@@ -42,6 +44,21 @@ def test_agents_discrete_stand_in_the_comparison_and_learn(tmp_path, capsys):
     assert main(arguments) == 0
     assert (tmp_path / "seed_0" / "ppo" / "agent.zip").stat().st_mtime_ns == before
     assert "not language models" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize("name", ["random_actions", "dqn"])
+def test_a_run_evaluates_random_actions_as_its_initial_policy(name, tmp_path):
+    sizes = {"num_tasks": 6, "eval_tasks": 4, "sandbox": "embedded", "threads": 1, "dqn": {"steps": 200}}
+    results = run_train(algorithm=name, output=tmp_path / "run", unseen_tasks="", **sizes)
+    agents = [row["agent"] for row in read_rows(tmp_path / "run" / "evaluation.jsonl")]
+    assert agents == ["initial"] * 4 + ["trained"] * 4 and {"initial", "trained"} <= {*results}
+    assert not (tmp_path / "run" / "initial").exists() and (tmp_path / "run" / "report.html").exists()
+    initial, trained = (
+        [row["dialogue_history"] for row in read_rows(tmp_path / "run" / "evaluation.jsonl") if row["agent"] == agent]
+        for agent in ("initial", "trained")
+    )
+    assert (initial == trained) == (name == "random_actions")
 
 
 def test_discrete_actions_are_refused_on_tasks_that_they_are_not_made_for(tmp_path, capsys):
@@ -91,17 +108,17 @@ def test_any_environment_with_discrete_actions_takes_part_beside_language_agents
     monkeypatch.chdir(tmp_path)
     (tmp_path / "talks.jsonl").write_text("\n".join(map(json.dumps, own_environment.demonstrations(200))))
     given = {"env": "GuessMenu-v0", "demonstrations": "talks.jsonl", "sft_dialogues": 200, "sft_epochs": 1, "tiny_hidden_size": 32, "tiny_layers": 1,
-             "tiny_vocab_size": 400, "max_new_tokens": 12, "eval_tasks": 40, "threads": 1, "ppo_steps": 8192, "seeds": 1, "output": "run"}  # fmt: skip
+             "tiny_vocab_size": 400, "max_new_tokens": 12, "eval_tasks": 40, "threads": 1, "ppo.steps": 8192, "seeds": 1, "output": "run"}  # fmt: skip
     words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
-    assert main(["--algorithms", "random_actions", "zero_shot", "ppo", *words]) == 0
+    assert main(["--algorithms", "random_actions", "initial", "ppo", *words]) == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     scores = {name: split["test"]["success"] for name, split in results["algorithms"].items()}
-    assert list(scores) == ["random_actions", "zero_shot", "ppo"] and scores["ppo"] > scores["random_actions"] + 0.1
+    assert list(scores) == ["random_actions", "initial", "ppo"] and scores["ppo"] > scores["random_actions"] + 0.1
 
 
 def test_a_dialogue_of_discrete_actions_is_an_environment_with_masks():
     record = find_record("GuessMenu-v0")
-    config = Config().with_settings(
+    config = make_config(
         {"env": "GuessMenu-v0", "tasks": "seeds:0-9", "test_tasks": "seeds:10-12", "unseen_tasks": "", "model": "hub/name"}
     )
     with record.action_environments(config, record.load_tasks("seeds:0-9", config.task), 2) as (env, _):

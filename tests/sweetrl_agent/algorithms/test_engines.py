@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.files import read_rows
 from sweetrl_agent.algorithms.reinforce import Reinforce
+from sweetrl_agent.core.batch import Credit
 from sweetrl_agent.core.episode import Episode, Turn
-from sweetrl_agent.data.files import read_rows
-from sweetrl_agent.trainers.learner import Learner
 
-GAME = {"reinforce_iterations": 3, "reinforce_tasks": 4, "reinforce_group": 4, "reinforce_learning_rate": 1e-2, "lora": True}
+GAME = {"reinforce.iterations": 3, "reinforce.tasks": 4, "reinforce.group": 4, "reinforce.learning_rate": 1e-2, "lora": True}
 
 
 def test_a_server_is_given_every_update_as_an_adapter(serve, make_game, tiny_model_folder):
     server = serve(str(tiny_model_folder))
     run = make_game(2, "server", engine="server", server_urls=server.url, **GAME)
-    Reinforce().train(run)
+    run.config.algorithms["reinforce"].train(run)
     loads, drops = (
         [asked["lora_name"] for path, asked in server.asked if path == f"/v1/{verb}_lora_adapter"]
         for verb in ("load", "unload")
@@ -29,8 +29,8 @@ def test_a_server_is_given_every_update_as_an_adapter(serve, make_game, tiny_mod
     assert not run.path("reinforce/sampling").exists() and run.path("reinforce/agent/adapter_config.json").exists()
 
 
-def test_an_engine_without_tokens_is_refused(make_game):
+def test_an_engine_without_tokens_is_refused(begin, make_game):
     said = [{"role": "user", "content": "I need it."}, {"role": "assistant", "content": "yes"}]
     silent = Episode("a", 0, said, [Turn("yes")], {"outcome": "wrong"}, 1.0)
     with pytest.raises(ColBenchError, match="^'reinforce' trains on sampled tokens, and the engine returned no tokens"):
-        Learner(make_game(1), Reinforce()).update([silent])
+        begin(make_game(1), Reinforce()).update([silent], Credit([[1.0]]))

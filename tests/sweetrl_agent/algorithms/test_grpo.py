@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from colbench_gym.files import read_rows
 from sweetrl_agent.algorithms.grpo import GRPO, GRPOConfig, standardized
+from sweetrl_agent.core.batch import ActionTokens, Batch
 from sweetrl_agent.core.episode import Episode, Turn
-from sweetrl_agent.core.on_policy import ActionTokens
-from sweetrl_agent.data.files import read_rows
 
 CONFIG = GRPOConfig(learning_rate=0.0)
 
@@ -23,7 +23,7 @@ def test_the_advantage_is_the_standardized_return_of_the_group():
     assert standardized([1.0, 0.0, 0.0, 0.0])[0] == pytest.approx(0.75 / math.sqrt(0.1875))
     rows = [Episode(task, 0, [], [Turn("x")] * turns, {"outcome": "wrong"}, reward)
             for task, turns, reward in (("a", 2, 1.0), ("b", 1, 0.5), ("a", 1, 0.0), ("b", 3, 0.5))]  # fmt: skip
-    assert GRPO(CONFIG).advantages(rows) == [[1.0, 1.0], [0.0], [-1.0], [0.0] * 3]
+    assert GRPO(CONFIG).credit(Batch(rows)).advantages == [[1.0, 1.0], [0.0], [-1.0], [0.0] * 3]
 
 
 def test_the_initial_policy_is_asked_for_the_kl_term_alone():
@@ -60,18 +60,18 @@ def test_the_loss_and_its_gradient_are_those_of_a_slow_loop(beta):
 @pytest.fixture
 def make_run(make_game):
     """Function: settings -> a run of the game of two turns."""
-    return lambda **settings: make_game(2, **{"grpo_tasks": 4, "grpo_group": 6, "grpo_learning_rate": 1e-2, **settings})
+    return lambda **settings: make_game(2, **{"grpo.tasks": 4, "grpo.group": 6, "grpo.learning_rate": 1e-2, **settings})
 
 
 def test_it_finds_the_optimum_of_two_turns(make_run):
-    run = make_run(grpo_iterations=40)
-    GRPO().train(run)
+    run = make_run(**{"grpo.iterations": 40})
+    run.config.algorithms["grpo"].train(run)
     success = [row["return"] for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == "grpo"]
     assert len(success) == 40 and np.mean(success[:3]) < 0.6 and np.mean(success[-5:]) > 0.9
 
 
 def test_a_heavy_kl_term_keeps_the_initial_policy(make_run):
-    run = make_run(grpo_iterations=10, grpo_beta=100.0, grpo_learning_rate=1e-3)
-    GRPO().train(run)
+    run = make_run(**{"grpo.iterations": 10, "grpo.beta": 100.0, "grpo.learning_rate": 1e-3})
+    run.config.algorithms["grpo"].train(run)
     success = [row["return"] for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == "grpo"]
     assert np.mean(success[-3:]) < np.mean(success[:3]) + 0.2

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from colbench_gym.files import read_rows, write_rows
 from sweetrl_agent.algorithms import mtdpo
-from sweetrl_agent.critics.credit import SUM, bradley_terry_loss
-from sweetrl_agent.data.files import read_rows, write_rows
+from sweetrl_agent.core.work import Lengths
+from sweetrl_agent.critics.credit import SUM
+from tests.sweetrl_agent.plain_credit import bradley_terry_loss
 
 PAIR = {
     side: [{"role": "user", "content": "I need the total."}, {"role": "assistant", "content": text}]
@@ -28,20 +30,24 @@ def test_the_score_is_a_sum_over_tokens_and_nobody_is_told_the_reference(make_ru
 
     monkeypatch.setattr(mtdpo, "pair_trainer", pair_trainer)
     run = make_run(
-        model=str(tiny_model_folder), sft_dialogues=0, dtype="float32", mtdpo_beta=0.7, mtdpo_nll=0.2, mtdpo_learning_rate=3e-5
+        model=str(tiny_model_folder),
+        sft_dialogues=0,
+        dtype="float32",
+        **{"mtdpo.beta": 0.7, "mtdpo.nll": 0.2, "mtdpo.learning_rate": 3e-5},
     )
     write_rows(run.path("outcome_pairs.jsonl"), [{**PAIR, "hidden": "def total(x): ..."}])
     with pytest.raises(Built):
-        mtdpo.MultiTurnDPO().train(run)
+        run.config.algorithms["mtdpo"].train(run)
     assert seen["form"] == "sum" and (seen["beta"], seen["nll_coef"], seen["learning_rate"]) == (0.7, 0.2, 3e-5)
     assert seen["pairs"] == [{**PAIR, "hidden": ""}] and seen["model"] == str(tiny_model_folder)
 
 
-def test_an_agent_that_forgets_cannot_compare_whole_dialogues(make_run, tiny_model_folder):
+@pytest.mark.parametrize("history", [0, 2])
+def test_an_agent_that_forgets_cannot_compare_whole_dialogues(history, make_run, tiny_model_folder):
     with pytest.raises(
-        ValueError, match=r"'mtdpo' compares whole dialogues, which the agent must read: take `--history -1`, got 2\."
+        ValueError, match=rf"'mtdpo' compares whole dialogues, which the agent must read: take `--history -1`, got {history}\."
     ):
-        make_run(model=str(tiny_model_folder), algorithm="mtdpo", history=2)
+        make_run(model=str(tiny_model_folder), algorithm="mtdpo", history=history)
 
 
 def test_the_trainer_that_is_built_compares_sums_over_all_tokens(make_run, tiny_model_folder, tiny_tokenizer, untrained):
@@ -51,14 +57,10 @@ def test_the_trainer_that_is_built_compares_sums_over_all_tokens(make_run, tiny_
         model=str(tiny_model_folder),
         sft_dialogues=0,
         dtype="float32",
-        mtdpo_beta=0.7,
-        mtdpo_nll=0.2,
-        mtdpo_batch=2,
-        mtdpo_epochs=3.0,
-        mtdpo_max_length=99,
+        **{"mtdpo.beta": 0.7, "mtdpo.nll": 0.2, "mtdpo.batch": 2, "mtdpo.epochs": 3.0, "mtdpo.max_length": 99},
     )
     write_rows(run.path("outcome_pairs.jsonl"), [{**PAIR, "hidden": "def total(x): ..."}])
-    mtdpo.MultiTurnDPO().train(run)
+    run.config.algorithms["mtdpo"].train(run)
     trainer = seen["trainer"]
     args, (row,) = trainer.args, trainer.train_dataset
     assert (args.form, args.beta, args.nll_coef, args.max_length) == (SUM, 0.7, 0.2, 99)
@@ -72,6 +74,7 @@ def test_the_trainer_that_is_built_compares_sums_over_all_tokens(make_run, tiny_
     assert seen["tokenizer"] is trainer.processing_class and read_rows(run.path("metrics.jsonl")) == [
         {"stage": "mtdpo", "loss": 0.5}
     ]
+    assert seen["callbacks"] is run.callbacks
     assert tiny_tokenizer.decode(row["chosen_ids"]) == "<|user|>I need the total.<|end|><|assistant|>Round it?<|end|>"
     batch = trainer.data_collator([row])
     log_probs = trainer._log_probs(trainer.model, batch).detach()
@@ -81,3 +84,26 @@ def test_the_trainer_that_is_built_compares_sums_over_all_tokens(make_run, tiny_
     chosen, rejected = (sum(r for r, t in zip(*side, strict=True) if t) for side in zip(ratios, turns, strict=True))
     nll = -sum(p for p, t in zip(log_probs[0].tolist(), turns[0], strict=True) if t) / sum(t > 0 for t in turns[0])
     assert loss == pytest.approx(bradley_terry_loss(chosen, rejected, 0.7) + 0.2 * nll, rel=1e-4)
+
+
+def test_a_stage_that_is_trained_again_has_its_new_metrics_alone_and_thoughts_are_trained_on(
+    make_run, tiny_model_folder, tiny_tokenizer, untrained
+):
+    run = make_run(model=str(tiny_model_folder), sft_dialogues=0, dtype="float32")
+    for loss, thoughts in ((0.5, {}), (0.25, {"rejected_thoughts": ["<think>Why?</think>"]})):
+        seen = untrained(mtdpo, loss)
+        write_rows(run.path("outcome_pairs.jsonl"), [{**PAIR, "hidden": "", **thoughts}])
+        run.config.algorithms["mtdpo"].train(run)
+    assert read_rows(run.path("metrics.jsonl")) == [{"stage": "mtdpo", "loss": 0.25}]
+    (row,) = seen["trainer"].train_dataset
+    assert "<|assistant|>Round it?<|end|>" in tiny_tokenizer.decode(row["chosen_ids"])
+    assert "<|assistant|><think>Why?</think>" in tiny_tokenizer.decode(row["rejected_ids"])
+
+
+def test_its_work_is_that_of_both_sides_of_the_pairs_and_of_their_reference(make_run):
+    run = make_run(**{"mtdpo.batch": 2, "mtdpo.epochs": 3.0})
+    write_rows(run.path("outcome_pairs.jsonl"), [{**PAIR, "hidden": ""}] * 4)
+    lengths = Lengths(turns=6, request=20, agent=10, reply=5, hidden=30, source="assumed")
+    work = run.config.algorithms["mtdpo"].work(run, lengths)["mtdpo"]
+    assert (work.reads, work.read, work.trainings, work.trained, work.steps) == (2, 4 * 2 * 105, 6, 3 * 4 * 2 * 105, 6)
+    assert (work.pass_tokens, work.pass_scored) == (2 * 2 * 105, 2 * 2 * 60)

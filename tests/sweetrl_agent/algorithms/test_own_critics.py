@@ -1,27 +1,29 @@
-"""A critic of somebody else's: named by its class, trained, and set beside SWEET-RL's; and SWEET-RL with another critic in the main job."""
+"""A user-defined critic: named by its class, trained, and set beside SWEET-RL's; and SWEET-RL with another critic in the main job."""
 
 from __future__ import annotations
 
 import json
 import pickle
+import shutil
+from pathlib import Path
 
 import pytest
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.files import read_rows, write_json, write_rows
 from sweetrl_agent import Critic, compare, train
 from sweetrl_agent.algorithms import registry
-from sweetrl_agent.algorithms.critics import CRITICS, open_critic
+from sweetrl_agent.algorithms.critics import CRITICS, hidden_for, open_critic
 from sweetrl_agent.algorithms.own_critics import SPECS, CheckedCritic, register_critic
-from sweetrl_agent.config.command_line import as_words
 from sweetrl_agent.config.pipeline import stages_of
-from sweetrl_agent.data.files import read_rows, write_json, write_rows
+from sweetrl_agent.evaluation import main_job
 from tests.sweetrl_agent.killed_runs import record_again
 
 HERE = __name__
 TINY = {
     "sft_dialogues": 64, "sft_epochs": 1, "sft_batch": 16, "tiny_hidden_size": 32, "tiny_layers": 1, "tiny_vocab_size": 600,
-    "num_tasks": 4, "trajectories_per_task": 2, "num_states": 12, "num_candidates": 3, "eval_tasks": 3, "shown_dialogues": 2,
-    "max_new_tokens": 12, "max_turns": 3, "min_best": 0.0, "generation_batch": 4, "critic_batch": 2, "critic_micro_batch": 2,
+    "num_tasks": 4, "trajectories_per_task": 2, "sweet.num_states": 12, "sweet.num_candidates": 3, "eval_tasks": 3, "shown_dialogues": 2,
+    "max_new_tokens": 12, "max_turns": 3, "min_best": 0.0, "generation_batch": 4, "sweet.critic_batch": 2, "sweet.critic_micro_batch": 2,
     "unseen_tasks": "", "sandbox": "embedded", "threads": 1,
 }  # fmt: skip
 
@@ -65,41 +67,25 @@ class Judge(Brief):
     pass
 
 
-@pytest.fixture(autouse=True)
-def unregistered():
-    """Leaves the registries as they were."""
-    tables = (registry.ALGORITHMS, CRITICS, SPECS)
-    before = [dict(table) for table in tables]
-    yield
-    for table, own in zip(tables, before, strict=True):
-        table.clear()
-        table.update(own)
-
-
-def _collect(folder, **more):
-    """Collect, and let every first episode pass half of its tests: a model this small never does."""
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory):
+    """A run that has collected, where every first episode passes half of its tests: a model this small never does."""
+    folder = tmp_path_factory.mktemp("own") / "run"
     for stage in ("sft", "collect"):
-        assert train.main([*as_words({**TINY, "output": folder, **more}), "--stage", stage]) == 0
+        assert train.main(["--stage", stage], {**TINY, "output": folder}) == 0
     rows = read_rows(folder / "trajectories.jsonl")
     write_rows(
         folder / "trajectories.jsonl",
         [{**row, "metrics": {**row["metrics"], "tests_passed": 0.5 * (row["episode"] == 0)}} for row in rows],
     )
     record_again(folder, "collect")
-
-
-@pytest.fixture(scope="module")
-def collected(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("own") / "run"
-    _collect(folder)
     return folder
 
 
-def test_the_main_job_trains_with_it_and_resumes(tmp_path, capsys):
-    folder = tmp_path / "run"
+def test_the_main_job_trains_with_it_and_resumes(collected, tmp_path, capsys):
+    folder = Path(shutil.copytree(collected, tmp_path / "run"))
     given = {"critic": {"name": f"{HERE}:Brief", "weight": 2}, "output": folder}
-    _collect(folder, **given)
-    assert train.main(as_words({**TINY, **given})) == 0
+    assert train.main([], {**TINY, **given}) == 0
     own = folder / "brief_weight_2"
     assert json.loads((own / "critic" / "pairs.json").read_text()) == {"pairs": 4}
     pairs = read_rows(own / "turn_pairs.jsonl")
@@ -124,15 +110,15 @@ def test_the_main_job_trains_with_it_and_resumes(tmp_path, capsys):
         said = [message["content"] for message in lengths[row["agent"], row["task_id"]] if message["role"] == "assistant"]
         assert row["advantages"] == [-2.0 * len(text) for text in said]
     capsys.readouterr()
-    assert train.main(as_words({**TINY, "config": folder / "config.yaml", "output": folder})) == 0
+    assert train.main([], {**TINY, "config": folder / "config.yaml", "output": folder}) == 0
     assert "rank brief_weight_2: done before" in capsys.readouterr().out
-    with pytest.raises(ValueError, match=r"has other settings, .*critic: "):
+    with pytest.raises(ValueError, match=r"has other settings, .*algorithm: "):
         registry_run(folder, critic="sweet")
 
 
 def test_a_dry_run_names_it_as_not_timed(tmp_path, capsys):
     given = {**TINY, "critic": f"{HERE}:Brief", "output": tmp_path / "run", "gpu": "H100-80GB"}
-    assert train.main([*as_words(given), "--dry_run"]) == 0
+    assert train.main(["--dry_run"], given) == 0
     lines = capsys.readouterr().out.splitlines()
     for stage in ("critic brief", "rank brief"):
         assert f"not timed  {stage}: the critic 'brief' is a class of your own" in lines
@@ -141,33 +127,33 @@ def test_a_dry_run_names_it_as_not_timed(tmp_path, capsys):
 
 
 def registry_run(folder, **changes):
-    from sweetrl_agent.data.run import Run
+    from sweetrl_agent.trainers.run import Run
 
-    return Run(train.parse(as_words({**TINY, "output": folder, **changes})), is_dry=True)
+    return Run(main_job.parse([], {**TINY, "output": folder, **changes}), is_dry=True)
 
 
 def test_a_stage_is_named_without_its_critic(tmp_path, capsys):
-    config = train.parse(as_words({**TINY, "critic": f"{HERE}:Brief", "stage": "rank"}))
+    config = main_job.parse([], {**TINY, "critic": f"{HERE}:Brief", "stage": "rank"})
     assert config.run.stage == "rank brief"
     declared = stages_of(config.algorithm)
     assert declared["rank brief"].reads == ("candidates.jsonl", "trajectories.jsonl", "brief/critic/", "initial/")
     assert declared["critic brief"].is_distributed and declared["actor brief"].writes == ("brief/policy/",)
     assert stages_of(registry.ALGORITHMS["no_hidden"])["critic no_hidden"].is_distributed
-    assert train.main(as_words({**TINY, "critic": f"{HERE}:Brief", "stage": "rank", "output": tmp_path / "run"})) == 2
+    assert train.main([], {**TINY, "critic": f"{HERE}:Brief", "stage": "rank", "output": tmp_path / "run"}) == 2
     assert "Stage 'rank brief' needs the files of ['sft', 'collect', 'pairs', 'critic brief'" in capsys.readouterr().err
 
 
-def test_a_comparison_has_it_among_algorithms_and_critics(tmp_path):
+def test_a_comparison_has_it_among_algorithms_and_critics(collected, tmp_path):
     folder = tmp_path / "compare"
     named = f"{HERE}:Brief"
-    _collect(folder / "seed_0")
-    given = {"algorithms": ["zero_shot", named], "critics": ["untrained", named], "seeds": 1, "credit_tasks": 2, "workers": 2}
-    assert compare.main(as_words({**TINY, **given, "output": folder})) == 0
+    shutil.copytree(collected, folder / "seed_0")
+    given = {"algorithms": ["initial", named], "critics": ["untrained", named], "seeds": 1, "credit_tasks": 2}
+    assert compare.main([], {**TINY, **given, "output": folder}) == 0
     results = json.loads((folder / "results.json").read_text())
-    assert list(results["algorithms"]) == ["zero_shot", "brief"] and list(results["credit_accuracy"]) == ["untrained", "brief"]
+    assert list(results["algorithms"]) == ["initial", "brief"] and list(results["credit_accuracy"]) == ["untrained", "brief"]
     assert "SWEET-RL, brevity" in (folder / "report.html").read_text()
     assert f"- {named}" in (folder / "config.yaml").read_text()
-    assert compare.main(as_words({"config": folder / "config.yaml", "output": folder, "threads": 1, "dry_run": True})) == 0
+    assert compare.main([], {"config": folder / "config.yaml", "output": folder, "threads": 1, "dry_run": True}) == 0
 
 
 @pytest.mark.parametrize(
@@ -183,7 +169,7 @@ def test_a_comparison_has_it_among_algorithms_and_critics(tmp_path):
     ],
 )
 def test_each_wrong_critic_has_a_sentence(named, error, capsys, tmp_path):
-    assert train.main(as_words({**TINY, "critic": named, "output": tmp_path / "run"})) == 2
+    assert train.main([], {**TINY, "critic": named, "output": tmp_path / "run"}) == 2
     import re
 
     said = capsys.readouterr().err
@@ -195,22 +181,35 @@ def test_what_it_says_of_itself_is_kept(make_run):
     name = register_critic(f"{HERE}:Blind")
     kind = CRITICS[name]
     assert (name, kind.title, kind.train, kind.uses_hidden, kind.needs) == ("blind", "blind", None, False, {"pages"})
-    assert kind.hidden_for(make_run(), "secret") == ""
+    assert hidden_for(make_run(), name, "secret") == ""
     with open_critic(make_run(), name) as critic:
         assert critic.rank([], "", ["a", "b"]) == [0.0, 0.0]
-    registry.register_own_critic(f"{HERE}:Blind")
+    registry.register_own_critic(f"{HERE}:Blind", "critics")
     with pytest.raises(ValueError, match="'blind' requires an environment with pages"):
-        registry.refuse_missing([name], {"snapshot"}, "there")
+        registry.refuse_missing([registry.ALGORITHMS[name]], {"snapshot"}, "there")
+
+
+@pytest.mark.parametrize("critic", ["no_hidden", f"{HERE}:Brief", f'{{"name": "{HERE}:Brief", "weight": 2}}'])
+def test_it_is_the_same_as_the_algorithm_of_its_name(critic):
+    config, other = (main_job.parse([setting, critic]) for setting in ("--critic", "--algorithm"))
+    assert config.settings() == other.settings() and config.algorithm.name == other.algorithm.name
+    assert config.settings()["algorithm"] == critic and "critic" not in config.settings()
+
+
+def test_its_settings_stand_under_its_name():
+    config = main_job.parse([], {**TINY, "critic": f"{HERE}:Brief", "brief": {"critic_beta": 0.5}})
+    assert config.algorithm.name == "brief" and config.algorithm.config.critic_beta == 0.5
+    assert config.settings()["brief"]["critic_beta"] == 0.5
 
 
 def test_it_crosses_to_other_processes():
     named = f'{{"name": "{HERE}:Brief", "weight": 3}}'
-    config = train.parse(as_words({**TINY, "critic": named}))
+    config = main_job.parse([], {**TINY, "critic": named})
     sent = pickle.dumps(config)
     for table in (registry.ALGORITHMS, CRITICS, SPECS):
         del table["brief_weight_3"]
     again = pickle.loads(sent)
-    assert CRITICS["brief_weight_3"].title == "brevity" and again.settings() == config.settings()
+    assert again.algorithm.kind.title == "brevity" and again.settings() == config.settings()
 
 
 class _Says:

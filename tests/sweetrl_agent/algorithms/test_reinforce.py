@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from sweetrl_agent import compare
+from colbench_gym.files import read_rows
+from colbench_gym.seeds import derive_seed
 from sweetrl_agent.algorithms.reinforce import Reinforce, ReinforceConfig, leave_one_out
+from sweetrl_agent.core.batch import ActionTokens, Batch
 from sweetrl_agent.core.episode import Episode, Turn
-from sweetrl_agent.core.on_policy import ActionTokens
-from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.data.files import read_rows
-from sweetrl_agent.data.run import Run
-from sweetrl_agent.trainers import on_policy
-from sweetrl_agent.trainers.learner import Learner, action_log_probs
+from sweetrl_agent.evaluation import comparison_job
+from sweetrl_agent.trainers import sampler
+from sweetrl_agent.trainers.learner import Learner
+from sweetrl_agent.trainers.run import Run
+from sweetrl_agent.trainers.token_passes import action_log_probs
 
 DIALOGUES = [
     [{"role": "user", "content": "I need the total."}, {"role": "assistant", "content": "Round it?"},
@@ -33,7 +34,7 @@ def test_the_baseline_is_the_mean_of_the_others():
     assert leave_one_out([0.5]) == [0.0]
     rows = [_trajectory("a", 1.0, 2), _trajectory("b", 1.0, 1), _trajectory("a", 0.0, 3), _trajectory("b", 1.0, 4)]
     algorithm = Reinforce()
-    assert algorithm.advantages(rows) == [[1.0] * 2, [0.0], [-1.0] * 3, [0.0] * 4]
+    assert algorithm.credit(Batch(rows)).advantages == [[1.0] * 2, [0.0], [-1.0] * 3, [0.0] * 4]
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.8])
@@ -86,13 +87,13 @@ def make_run(tmp_path, tiny_model_folder, monkeypatch):
             turn = Turn(said.text, said.token_ids, said.log_probs)
             yield [Episode(episode.task_id, episode.index, messages, [turn], {"outcome": "wrong"}, reward)]
 
-    monkeypatch.setattr(on_policy, "play", play)
+    monkeypatch.setattr(sampler, "play", play)
 
     def make(name, iterations):
-        _, config = compare.parse(
-            ["--output", str(tmp_path / name), "--model", str(tiny_model_folder), "--dtype", "float32", "--sft_dialogues", "0", "--system_prompt", "", "--max_new_tokens", "6", "--sandbox", "embedded",
-             "--reinforce_iterations", str(iterations), "--reinforce_tasks", "4", "--reinforce_group", "4",
-             "--reinforce_learning_rate", "1e-2"]
+        _, config = comparison_job.parse(
+            ["--algorithms", "reinforce", "--output", str(tmp_path / name), "--model", str(tiny_model_folder), "--dtype", "float32", "--sft_dialogues", "0", "--system_prompt", "", "--max_new_tokens", "6", "--sandbox", "embedded",
+             "--reinforce.iterations", str(iterations), "--reinforce.tasks", "4", "--reinforce.group", "4",
+             "--reinforce.learning_rate", "1e-2"]
         )  # fmt: skip
         return Run(config)
 
@@ -101,7 +102,7 @@ def make_run(tmp_path, tiny_model_folder, monkeypatch):
 
 def test_it_learns_what_is_rewarded(make_run):
     run = make_run("learns", 40)
-    Reinforce().train(run)
+    run.config.algorithms["reinforce"].train(run)
     rows = [row for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == "reinforce"]
     success = [row["return"] for row in rows]
     assert len(rows) == 40 and np.mean(success[-5:]) > np.mean(success[:5]) + 0.1
@@ -111,7 +112,7 @@ def test_it_learns_what_is_rewarded(make_run):
 
 def test_a_run_that_was_killed_ends_with_the_same_agent(make_run, monkeypatch):
     whole, cut = make_run("whole", 4), make_run("cut", 4)
-    Reinforce().train(whole)
+    whole.config.algorithms["reinforce"].train(whole)
 
     class Killed(Exception):
         """Stands for the kill."""
@@ -127,9 +128,9 @@ def test_a_run_that_was_killed_ends_with_the_same_agent(make_run, monkeypatch):
     original = Learner.update
     monkeypatch.setattr(Learner, "update", step)
     with pytest.raises(Killed):
-        Reinforce().train(cut)
+        cut.config.algorithms["reinforce"].train(cut)
     monkeypatch.setattr(Learner, "update", original)
-    Reinforce().train(cut)
+    cut.config.algorithms["reinforce"].train(cut)
     weights = [(run.path("reinforce/agent") / "model.safetensors").read_bytes() for run in (whole, cut)]
     assert weights[0] == weights[1]
     assert read_rows(whole.path("metrics.jsonl")) == read_rows(cut.path("metrics.jsonl"))

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent.algorithms import sweet
-from sweetrl_agent.algorithms.sweet import STATES_PER_BATCH, Sweet, SweetConfig, candidates_of
+from colbench_gym.files import append_rows, read_rows, write_rows
+from colbench_gym.seeds import derive_seed
+from sweetrl_agent.algorithms import critics, sweet
+from sweetrl_agent.algorithms.settings import make_config
+from sweetrl_agent.algorithms.sweet import STATES_PER_BATCH, Sweet, candidates_of
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.core.seeds import derive_seed
-from sweetrl_agent.data.files import append_rows, read_rows, write_rows
+from sweetrl_agent.core.work import Lengths
 
 
 def _episode(task, index, turns, is_void=False):
@@ -35,7 +39,10 @@ def make(make_run, tiny_model_folder):
 
     def run(episodes=EPISODES, **settings):
         made = make_run(
-            model=str(tiny_model_folder), sft_dialogues=0, dtype="float32", **{"num_states": 0, "num_candidates": 3, **settings}
+            model=str(tiny_model_folder),
+            sft_dialogues=0,
+            dtype="float32",
+            **{"sweet.num_states": 0, "sweet.num_candidates": 3, **settings},
         )
         write_rows(made.path("trajectories.jsonl"), [t.to_row() for t in episodes])
         return made
@@ -44,10 +51,18 @@ def make(make_run, tiny_model_folder):
 
 
 class Says:
-    """A policy that says the number of messages and the seed."""
+    """A policy that says the number of messages and the seed, and thinks before the second turn of an episode if it is one that thinks."""
+
+    def __init__(self, thinks=False):
+        self.thinks = thinks
 
     def generate(self, dialogues, seeds):
-        return [Utterance(f"{len(d)} {seed}", [1] * len(d)) for d, seed in zip(dialogues, seeds, strict=True)]
+        return [
+            Utterance(
+                f"{len(d)} {seed}", [1] * len(d), thought=f"<think>{seed % 2}</think>" if self.thinks and len(d) == 3 else ""
+            )
+            for d, seed in zip(dialogues, seeds, strict=True)
+        ]
 
 
 def _addresses(rows):
@@ -58,9 +73,9 @@ def _addresses(rows):
 def sampled(make, monkeypatch):
     """Function: settings -> a run with candidates, and their rows."""
 
-    def sample(**settings):
+    def sample(thinks=False, **settings):
         loaded = []
-        monkeypatch.setattr(sweet, "load_policy", lambda *given: loaded.append(given) or Says())
+        monkeypatch.setattr(sweet, "load_policy", lambda *given: loaded.append(given) or Says(thinks))
         run = make(**settings)
         sweet.sample_candidates(run)
         assert all(given == (run.initial_model, run.initial_model, run.config.model) for given in loaded)
@@ -77,24 +92,39 @@ def test_every_turn_has_its_candidates_each_by_a_seed_of_its_own(sampled):
         seeds = [derive_seed(run.seed, "candidates", *address, i) for i in range(3)]
         said = 2 * row["turn"] - 1  # messages before the turn
         assert row["texts"] == [f"{said} {seed}" for seed in seeds] and row["num_tokens"] == [said] * 3
+        assert "thoughts" not in row
+
+
+def test_candidates_have_their_thoughts_where_there_are_any(sampled):
+    run, rows = sampled(thinks=True)
+    for row in rows:
+        seeds = [derive_seed(run.seed, "candidates", row["task_id"], row["episode"], row["turn"], i) for i in range(3)]
+        assert row.get("thoughts") == ([f"<think>{seed % 2}</think>" for seed in seeds] if row["turn"] == 2 else None)
 
 
 def test_some_turns_are_drawn_by_the_runs_seed(make):
-    run = make([_episode("a", i, 3) for i in range(20)], num_states=12)
-    drawn = sweet._sampled_turns(run)
+    run = make([_episode("a", i, 3) for i in range(20)], **{"sweet.num_states": 12})
+    drawn = sweet._sampled_turns(run, "sweet")
     order = np.random.default_rng(derive_seed(run.seed, "states")).permutation(60)
     assert sorted(order[:12]) == np.flatnonzero(drawn).tolist() and len(drawn) == 60
     assert [(t.index, turn) for t, turn in sweet._states(run, drawn)] == [(i // 3, i % 3 + 1) for i in sorted(order[:12])]
-    assert sweet._sampled_turns(make(num_states=3)).sum() == 3 and sweet._sampled_turns(make()).all()
+    assert (
+        sweet._sampled_turns(make(**{"sweet.num_states": 3}), "sweet").sum() == 3
+        and sweet._sampled_turns(make(), "sweet").all()
+    )
 
 
 def test_a_share_of_the_turns_are_last_ones(make):
     episodes = [_episode("a", i, 3) for i in range(20)]
     for share, least in ((0.5, 6), (1.0, 12)):
-        drawn = np.flatnonzero(sweet._sampled_turns(make(episodes, num_states=12, final_share=share)))
+        drawn = np.flatnonzero(
+            sweet._sampled_turns(make(episodes, **{"sweet.num_states": 12, "sweet.final_share": share}), "sweet")
+        )
         assert len(drawn) == 12 and sum(turn % 3 == 2 for turn in drawn) == least
-    everything = sweet._sampled_turns(make(episodes, num_states=55, final_share=1.0))
+    everything = sweet._sampled_turns(make(episodes, **{"sweet.num_states": 55, "sweet.final_share": 1.0}), "sweet")
     assert everything.sum() == 55 and everything[2::3].all()
+    nothing = make([EPISODES[1]], **{"sweet.num_states": 5, "sweet.final_share": 0.5})  # the only episode is void
+    assert len(sweet._sampled_turns(nothing, "sweet")) == 0
 
 
 def test_sampling_resumes_after_the_last_whole_batch(sampled, monkeypatch):
@@ -124,8 +154,8 @@ class Length:
 @pytest.mark.parametrize(("critic", "folder", "uses_hidden"), [("sweet", "", True), ("no_hidden", "no_hidden/", False)])
 def test_a_critic_ranks_the_candidates_of_every_turn(critic, folder, uses_hidden, make, monkeypatch):
     judge, opened = Length(), []
-    monkeypatch.setattr(sweet, "open_critic", lambda run, name: opened.append(name) or nullcontext(judge))
-    run = make(pairs_per_turn=5, pair_quantile=0.5)
+    monkeypatch.setattr(critics, "open_critic", lambda run, name: opened.append(name) or nullcontext(judge))
+    run = make(**{"sweet.pairs_per_turn": 5, "sweet.pair_quantile": 0.5})
     texts = ["x", "xxxx", "xx", "xxx"]
     rows = [{"task_id": t, "episode": e, "turn": n, "texts": texts, "num_tokens": [1] * 4} for t, e, n in STATES]
     write_rows(run.path("candidates.jsonl"), rows)
@@ -145,8 +175,23 @@ def test_a_critic_ranks_the_candidates_of_every_turn(critic, folder, uses_hidden
     assert len(judge.asked) == len(STATES) and read_rows(run.path(f"{folder}scores.jsonl")) == scores  # nothing is ranked twice
 
 
+def test_a_critic_is_told_what_was_hidden_at_the_turn_and_of_which_task_it_is(make, monkeypatch):
+    asked = []
+
+    @contextmanager
+    def open_ranker(run, critic):
+        yield lambda task_id, messages, hidden, texts: asked.append((task_id, hidden)) or [0.0] * len(texts)
+
+    monkeypatch.setattr(sweet, "open_ranker", open_ranker)
+    run = make([replace(EPISODES[0], hidden=["one", "two"]), EPISODES[2]])
+    rows = [{"task_id": t, "episode": e, "turn": n, "texts": ["x", "y"]} for t, e, n in STATES[:3]]
+    write_rows(run.path("candidates.jsonl"), rows)
+    sweet.rank(run)
+    assert asked == [("a", "one"), ("a", "two"), ("b", "hidden b")]
+
+
 def test_pairs_of_a_turn_are_drawn_by_its_address(make):
-    run = make(pairs_per_turn=6, pair_quantile=0.25)
+    run = make(**{"sweet.pairs_per_turn": 6, "sweet.pair_quantile": 0.25})
     texts, credit = [str(i) for i in range(12)], [float(i) for i in range(12)]
     write_rows(run.path("candidates.jsonl"), [{"task_id": t, "episode": e, "turn": n, "texts": texts} for t, e, n in STATES])
     write_rows(run.path("scores.jsonl"), [{"advantages": credit} for _ in STATES])
@@ -162,19 +207,21 @@ def test_candidates_of_other_trajectories_are_refused(make):
     run = make()
     rows = [{"task_id": t, "episode": e, "turn": n, "texts": ["x"], "num_tokens": [1]} for t, e, n in STATES]
     write_rows(run.path("candidates.jsonl"), rows)
-    assert [(t.task_id, t.index, turn, texts) for t, turn, texts in candidates_of(run)] == [(*state, ["x"]) for state in STATES]
+    assert [(t.task_id, t.index, turn, texts) for t, turn, texts in candidates_of(run, "sweet")] == [
+        (*state, ["x"]) for state in STATES
+    ]
     write_rows(run.path("candidates.jsonl"), [*rows[:-1], {**rows[-1], "turn": 1}])
     said = f"{run.path('candidates.jsonl')} belongs to other trajectories; remove it to sample again."
     with pytest.raises(ColBenchError, match=f"^{re.escape(said)}$"):
-        list(candidates_of(run))
+        list(candidates_of(run, "sweet"))
 
 
 @pytest.mark.parametrize(("critic", "folder"), [("sweet", "policy"), ("no_hidden", "no_hidden/policy")])
 def test_the_actor_is_trained_on_the_pairs_of_its_critic(critic, folder, make, tiny_tokenizer, untrained):
     seen = untrained(sweet, 0.5)
     run = make(
-        system_prompt="Be brief.", actor_beta=0.3, actor_nll=0.2, actor_loss="sigmoid", actor_learning_rate=3e-5, actor_epochs=3.0,
-        actor_batch=6, actor_micro_batch=2, actor_max_length=99,
+        system_prompt="Be brief.", **{"sweet.actor_beta": 0.3, "sweet.actor_nll": 0.2, "sweet.actor_loss": "sigmoid", "sweet.actor_learning_rate": 3e-5, "sweet.actor_epochs": 3.0,
+        "sweet.actor_batch": 6, "sweet.actor_micro_batch": 2, "sweet.actor_max_length": 99},
     )  # fmt: skip
     prompt = [{"role": "user", "content": "I need a."}]
     write_rows(run.artifact(critic, "turn_pairs.jsonl"), [{"prompt": prompt, "chosen": "Round it?", "rejected": "No."}])
@@ -191,15 +238,32 @@ def test_the_actor_is_trained_on_the_pairs_of_its_critic(critic, folder, make, t
     assert (args.per_device_train_batch_size, args.gradient_accumulation_steps, args.seed) == (2, 3, run.seed)
     assert args.precompute_ref_log_probs is True and args.output_dir == str(run.path(folder) / "checkpoints")
     assert seen["folder"] == run.path(folder) and seen["tokenizer"].get_vocab() == tiny_tokenizer.get_vocab()
+    assert seen["tokenizer"] is trainer.processing_class and seen["callbacks"] is run.callbacks
     stage = "actor" if critic == "sweet" else f"actor {critic}"
     assert read_rows(run.path("metrics.jsonl")) == [{"stage": stage, "loss": 0.5}]
+    seen = untrained(sweet, 0.25)
+    pair = {
+        "prompt": prompt,
+        "chosen": "Round it?",
+        "rejected": "No.",
+        "chosen_thought": "<think>a</think>",
+        "rejected_thought": "",
+    }
+    write_rows(run.artifact(critic, "turn_pairs.jsonl"), [pair])
+    sweet.train_actor(run, critic)
+    (row,) = seen["trainer"].train_dataset
+    assert [tiny_tokenizer.decode(row[f"{side}_ids"]).split("<|end|>")[0] for side in ("chosen", "rejected")] == [
+        "<think>a</think>Round it?",
+        "No.",
+    ]
+    assert read_rows(run.path("metrics.jsonl")) == [{"stage": stage, "loss": 0.25}]  # those of the last training
 
 
 def test_the_stages_of_a_critic_have_its_name(monkeypatch):
     own, other, judge = (Sweet(name) for name in ("sweet", "no_hidden", "judge"))
-    assert list(own.stages) == ["critic", "candidates", "rank", "actor"] and own.policy == "policy"
+    assert list(own.stages) == ["critic", "candidates", "rank", "actor"] and own.folders == ("policy",)
     assert list(other.stages) == ["critic no_hidden", "candidates", "rank no_hidden", "actor no_hidden"]
-    assert list(judge.stages) == ["candidates", "rank judge", "actor judge"] and judge.policy == "judge/policy"
+    assert list(judge.stages) == ["candidates", "rank judge", "actor judge"] and judge.folders == ("judge/policy",)
     assert (own.title, own.name, other.name, other.critic) == (sweet.CRITICS["sweet"].title, "sweet", "no_hidden", "no_hidden")
     assert other.title == f"SWEET-RL, {sweet.CRITICS['no_hidden'].title}"
     assert (
@@ -208,35 +272,63 @@ def test_the_stages_of_a_critic_have_its_name(monkeypatch):
     for name, function in (("critic", "train_critic"), ("rank", "rank"), ("actor", "train_actor")):
         stage = other.stages[f"{name} no_hidden"]
         assert stage.func is getattr(sweet, function) and stage.keywords == {"critic": "no_hidden"}
-    assert other.stages["candidates"] is sweet.sample_candidates
+    assert other.stages["candidates"].func is sweet.sample_candidates
+    assert other.stages["candidates"].keywords == {"critic": "no_hidden"}
+
+
+def test_a_setting_shapes_a_stage_of_its_critic_and_candidates_are_shared():
+    of = {name: Sweet(name).first_stage for name in ("sweet", "no_hidden")}
+    assert [of[name]("num_candidates") for name in of] == ["candidates", "candidates"]
+    assert [of[name]("critic_epochs") for name in of] == ["critic", "critic no_hidden"]
+    assert [of[name]("pair_quantile") for name in of] == ["rank", "rank no_hidden"]
+
+
+def test_a_critic_of_ones_own_is_named_with_its_kind():
+    kind = replace(sweet.CRITICS["sweet"], title="with mine", train=None, needs=frozenset({"snapshot"}), module="mine")
+    own = Sweet("mine", kind)
+    assert (own.name, own.title, own.requires, own.module) == ("mine", "SWEET-RL, with mine", {"snapshot"}, "mine")
+    assert list(own.stages) == ["candidates", "rank mine", "actor mine"]
+
+
+def test_the_work_of_a_critic_stands_under_its_stages(make):
+    run, lengths = make(), Lengths(turns=6, request=20, agent=10, reply=5, hidden=30, source="assumed")
+    for critic in ("sweet", "no_hidden", "judge"):
+        algorithm = run.config.algorithms[critic]
+        works = algorithm.work(run, lengths)
+        assert {*algorithm.stages} <= {*works} <= {*algorithm.stages, f"critic {critic}"}
 
 
 def test_a_critic_is_trained_where_it_can_be(monkeypatch):
     trained = []
     kind = sweet.CRITICS["no_hidden"]
     monkeypatch.setitem(
-        sweet.CRITICS, "no_hidden", type(kind)(**{**vars(kind), "train": lambda run, name: trained.append((run, name))})
+        sweet.CRITICS,
+        "no_hidden",
+        type(kind)(**{**vars(kind), "train": lambda run, name: trained.append((run, name))}),
     )
-    sweet.train_critic("run", "no_hidden")
-    assert trained == [("run", "no_hidden")]
-    sweet.train_critic("run", "judge")  # needs none
+    run = SimpleNamespace(config=SimpleNamespace(algorithms={}))
+    sweet.train_critic(run, "no_hidden")
+    assert trained == [(run, "no_hidden")]
+    sweet.train_critic(run, "judge")  # needs none
 
 
 def test_a_plan_says_what_will_be_done(make):
-    assert Sweet().plan(make(num_states=40, critic_epochs=2.0, critic_learning_rate=3e-4)) == [
-        "critic     paper form, 2.0 epochs at 0.0003", "actor      40 turns x 3 candidates, sigmoid_norm",
+    run = make(**{"sweet.num_states": 40, "sweet.critic_epochs": 2.0, "sweet.critic_learning_rate": 3e-4})
+    assert run.algorithm.plan(run) == [
+        "critic     paper form, 2 epochs at 0.0003", "actor      40 turns x 3 candidates, sigmoid_norm",
     ]  # fmt: skip
-    assert "all turns x 3" in Sweet().plan(make())[1]
+    run = make()
+    assert "all turns x 3" in run.algorithm.plan(run)[1]
 
 
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ({"actor_loss": "hinge"}, "`actor_loss` must be "),
-        ({"actor_batch": 8, "actor_micro_batch": 3}, "`actor_batch` "),
-        ({"form": "other"}, "`form` must be "),
+        ({"sweet.actor_loss": "hinge"}, "`sweet.actor_loss` must be "),
+        ({"sweet.actor_batch": 8, "sweet.actor_micro_batch": 3}, "`sweet.actor_batch` must "),
+        ({"sweet.form": "other"}, "`sweet.form` must be "),
     ],
 )
 def test_settings_that_cannot_be_are_refused(given, error):
     with pytest.raises(ValueError, match=f"^{error}"):
-        SweetConfig(**given)
+        make_config(given)

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from sweetrl_agent import compare
+from colbench_gym.files import read_rows
 from sweetrl_agent.algorithms.registry import ALGORITHMS, _lacking
 from sweetrl_agent.algorithms.token_ppo import TokenPPO, TokenPPOConfig, token_rewards
+from sweetrl_agent.core.batch import ActionTokens, Batch
 from sweetrl_agent.core.episode import Episode, Turn
-from sweetrl_agent.core.on_policy import ActionTokens
 from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.data.files import read_rows
+from sweetrl_agent.evaluation import comparison_job
 from sweetrl_agent.rollouts.play import episodes_of
-from sweetrl_agent.trainers import on_policy
-from sweetrl_agent.trainers.learner import Learner, action_log_probs, log_probs_and_values
+from sweetrl_agent.trainers import sampler
+from sweetrl_agent.trainers.token_passes import action_log_probs, log_probs_and_values
 
-GAME = {"token_ppo_tasks": 12, "token_ppo_learning_rate": 1e-2, "token_ppo_critic_learning_rate": 1e-1, "token_ppo_epochs": 2}
+GAME = {"token_ppo.tasks": 12, "token_ppo.learning_rate": 1e-2, "token_ppo.critic_learning_rate": 1e-1, "token_ppo.epochs": 2}
 LENGTHS = [[3, 1, 4], [2], [1, 1], [5, 2]]
 
 
@@ -36,7 +36,7 @@ def _episode(lengths, rewards, log_probs=None):
 
 def _played(run, learner, count):
     tasks = [task.id for task in run.tasks[:count]]
-    return [episode for (episode,) in on_policy.play(learner.policy, None, episodes_of(tasks, 1), 0, "x")]
+    return [episode for (episode,) in sampler.play(learner.policy, None, episodes_of(tasks, 1), 0, "x")]
 
 
 def _returns(run):
@@ -70,7 +70,7 @@ def test_credit_is_that_of_a_slow_loop_over_tokens(gamma, lam, beta):
         values.append(value)
         references.append(first)
         slow.append(_weighted_estimates(rewards, value, gamma, lam))
-    credit = _algorithm(gamma=gamma, lam=lam, beta=beta).token_credit(episodes, values, references if beta else [])
+    credit = _algorithm(gamma=gamma, lam=lam, beta=beta).credit(Batch(episodes, values, reference=lambda: references))
     flat = np.array(sum(slow, []))
     assert sum(credit.returns, []) == pytest.approx((flat + sum(values, [])).tolist(), rel=1e-12)
     assert sum(credit.advantages, []) == pytest.approx(((flat - flat.mean()) / flat.std()).tolist(), rel=1e-12)
@@ -86,16 +86,13 @@ def test_a_turn_is_rewarded_at_its_last_token_and_each_token_costs_its_divergenc
 
 
 def test_the_next_turn_bootstraps_the_last_token_of_a_turn_and_nothing_the_last_of_an_episode():
-    targets = (
-        _algorithm(gamma=0.5, lam=0.0, beta=0.0).token_credit([_episode([2, 1], [-1.0, 3.0])], [[5.0, 6.0, 8.0]], []).returns
-    )
+    targets = _algorithm(gamma=0.5, lam=0.0, beta=0.0).credit(Batch([_episode([2, 1], [-1.0, 3.0])], [[5.0, 6.0, 8.0]])).returns
     assert targets == [[0.5 * 6.0, -1.0 + 0.5 * 8.0, 3.0]]
-    assert _algorithm().token_credit([], [], []).advantages == []
+    assert _algorithm(beta=0.0).credit(Batch([])).advantages == []
 
 
 def test_the_initial_policy_is_asked_for_the_kl_penalty_alone():
     assert [_algorithm(beta=beta).uses_reference for beta in (0.0, 0.001)] == [False, True]
-    assert _algorithm(critic_learning_rate=0.02).critic_learning_rate == 0.02
     assert ALGORITHMS["token_ppo"].values_per_token and not ALGORITHMS["turn_ppo"].values_per_token and not _lacking(TokenPPO)
 
 
@@ -148,13 +145,13 @@ def test_a_value_is_read_off_the_token_before_each_action_token(make_tiny_model,
     assert of_turns[:2].tolist() == pytest.approx([slow[0], slow[begins]], rel=1e-3, abs=1e-4)
 
 
-def test_the_trainer_gives_every_token_its_own_numbers(make_game):
+def test_the_trainer_gives_every_token_its_own_numbers(begin, make_game):
     """The loss is given tokens in micro-batches of 3 of 4 dialogues; a spy keeps them, and what they were credited with."""
     seen, credited = [], []
 
     class Spy(TokenPPO):
-        def token_credit(self, episodes, values, reference):
-            credited.append((super().token_credit(episodes, values, reference), values, reference))
+        def credit(self, batch):
+            credited.append((super().credit(batch), batch.values, batch.reference()))
             return credited[-1][0]
 
         def loss(self, tokens):
@@ -162,10 +159,10 @@ def test_the_trainer_gives_every_token_its_own_numbers(make_game):
             return super().loss(tokens)
 
     run = make_game(2)
-    learner = Learner(run, Spy(TokenPPOConfig(learning_rate=1e-2, epochs=2, micro_batch=3, beta=0.1)))
+    learner = begin(run, Spy(TokenPPOConfig(learning_rate=1e-2, epochs=2, micro_batch=3, beta=0.1)))
     torch.nn.init.normal_(learner.head.weight, generator=torch.Generator().manual_seed(0))
     episodes = _played(run, learner, 4)
-    update = learner.update(episodes)
+    update = learner.algorithm.update(episodes, 0)
     ((credit, values, reference),) = credited
     counts = [sum(len(turn.token_ids) for turn in episode.turns) for episode in episodes]
     assert [len(row) for row in values] == [len(row) for row in reference] == counts and len(seen) == 2 * 2
@@ -176,32 +173,32 @@ def test_the_trainer_gives_every_token_its_own_numbers(make_game):
             assert found.tolist() == pytest.approx(sum(expected, []), rel=1e-6)
     assert torch.cat([tokens.values for tokens in seen[:2]]).tolist() == pytest.approx(sum(values, []), rel=1e-4, abs=1e-5)
     assert [tokens.values.shape for tokens in seen] == [tokens.log_probs.shape for tokens in seen]
-    assert (seen[2].values != seen[0].values).all() and update.reference_kl > 0
+    assert (seen[2].values != seen[0].values).all() and update["reference_kl"] > 0
 
 
 @pytest.mark.parametrize("lora", [False, True])
-def test_the_reference_is_the_initial_policy_also_after_updates(make_game, make_tiny_model, lora):
+def test_the_reference_is_the_initial_policy_also_after_updates(begin, make_game, make_tiny_model, lora):
     torch.manual_seed(0)  # of the adapter
     run = make_game(2, lora=lora)
-    learner = Learner(run, _algorithm(learning_rate=3e-2, epochs=3, micro_batch=3))
+    learner = begin(run, _algorithm(learning_rate=3e-2, epochs=3, micro_batch=3))
     episodes = _played(run, learner, 4)
     dialogues = [learner._encoded(episode) for episode in episodes]
     initial = action_log_probs(make_tiny_model(), sum(dialogues, []), learner.temperature).tolist()
-    assert (learner.reference is learner.model) == lora
-    learner.update(episodes)
-    assert sum(learner._reference(dialogues), []) == pytest.approx(initial, rel=1e-3, abs=1e-4)
+    assert (learner._initial is learner.model) == lora
+    learner.algorithm.update(episodes, 0)
+    assert sum(learner.reference(episodes), []) == pytest.approx(initial, rel=1e-3, abs=1e-4)
     assert action_log_probs(learner.model, sum(dialogues, []), learner.temperature).tolist() != pytest.approx(initial, rel=1e-2)
 
 
 @pytest.mark.parametrize("history", [0, 1])
-def test_training_sees_each_token_as_an_agent_that_forgets_sampled_it(make_game, history):
+def test_training_sees_each_token_as_an_agent_that_forgets_sampled_it(begin, make_game, history):
     run = make_game(3, history=history)
-    learner = Learner(run, _algorithm(learning_rate=0.0, epochs=1, micro_batch=3, beta=0.0))
+    learner = begin(run, _algorithm(learning_rate=0.0, epochs=1, micro_batch=3, beta=0.0))
     torch.nn.init.normal_(learner.head.weight, generator=torch.Generator().manual_seed(0))
     seen, episodes = [], _played(run, learner, 6)
     assert max(len(episode.turns) for episode in episodes) > 1
     learner.algorithm.loss = lambda tokens: [seen.append(tokens), TokenPPO.loss(learner.algorithm, tokens)][1]
-    learner.update(episodes)
+    learner.algorithm.update(episodes, 0)
     for tokens in seen:  # the tiny policy is in float32
         assert tokens.log_probs.tolist() == pytest.approx(tokens.sampled.tolist(), abs=1e-3)
         assert tokens.values.tolist() == pytest.approx(tokens.old_values.tolist(), rel=1e-4, abs=1e-5)
@@ -212,10 +209,10 @@ def test_training_sees_each_token_as_an_agent_that_forgets_sampled_it(make_game,
 
 
 @pytest.mark.parametrize("lam", [1.0, 0.0])
-def test_the_critic_learns_the_values_of_a_chain(make_game, tiny_tokenizer, lam):
+def test_the_critic_learns_the_values_of_a_chain(begin, make_game, tiny_tokenizer, lam):
     """The policy stands still. The same 6 tokens earn 1 in one episode and 0 in another, so V is 1/2 discounted by the tokens that follow."""
     settings = {"gamma": 0.5, "lam": lam, "beta": 0.0, "learning_rate": 0.0, "critic_learning_rate": 3e-3, "epochs": 20}
-    learner = Learner(make_game(2), _algorithm(**settings))
+    learner = begin(make_game(2), _algorithm(**settings))
     said = [("assistant", "Yes"), ("user", "And then?"), ("assistant", "No")]
     messages = [{"role": "user", "content": "I need it."}, *({"role": role, "content": text} for role, text in said)]
     tokens = [[*tiny_tokenizer(text)["input_ids"], tiny_tokenizer.eos_token_id] for text in ("Yes", "No")]
@@ -225,8 +222,8 @@ def test_the_critic_learns_the_values_of_a_chain(make_game, tiny_tokenizer, lam)
         turns = [Turn("x", own, [-1.0] * len(own), r) for own, r in zip(tokens, (0.0, reward), strict=True)]
         episodes.append(Episode("a", 0, messages, turns, {"outcome": "wrong"}, reward))
     for _ in range(12):
-        learner.update(episodes)
-    values = np.array(learner._values([learner._encoded(episode) for episode in episodes]))
+        learner.algorithm.update(episodes, 0)
+    values = np.array(learner.values(episodes))
     assert values == pytest.approx(np.array([[0.5 * 0.5 ** (count - 1 - i) for i in range(count)]] * 2), abs=0.01)
 
 
@@ -240,29 +237,28 @@ def test_learning_rates_are_annealed_where_asked(make_game, monkeypatch, setting
         return step(optimizer, *given, **named)
 
     monkeypatch.setattr(torch.optim.AdamW, "step", spy)
-    flat = {f"token_ppo_{name}": value for name, value in settings.items()}
-    TokenPPO().train(make_game(2, token_ppo_iterations=4, token_ppo_tasks=2, token_ppo_epochs=1, **flat))
+    flat = {f"token_ppo.{name}": value for name, value in settings.items()}
+    run = make_game(2, **{"token_ppo.iterations": 4, "token_ppo.tasks": 2, "token_ppo.epochs": 1}, **flat)
+    run.config.algorithms["token_ppo"].train(run)
     assert seen == [[pytest.approx(3e-4 * share), pytest.approx(3e-3 * share)] for share in expected]
 
 
-def test_a_new_critic_starts_at_the_given_value(make_game):
-    learner = Learner(make_game(1), _algorithm(first_value=-35.0))
-    assert {
-        value for row in learner._values([learner._encoded(one) for one in _played(make_game(1), learner, 1)]) for value in row
-    } == {-35.0}
+def test_a_new_critic_starts_at_the_given_value(begin, make_game):
+    learner = begin(make_game(1), _algorithm(first_value=-35.0))
+    assert {value for row in learner.values(_played(make_game(1), learner, 1)) for value in row} == {-35.0}
 
 
 def test_it_learns_what_is_rewarded_in_the_last_turn(make_game):
-    run = make_game(2, **GAME, token_ppo_iterations=25)
-    TokenPPO().train(run)
+    run = make_game(2, **GAME, **{"token_ppo.iterations": 25})
+    run.config.algorithms["token_ppo"].train(run)
     found = _returns(run)
     assert len(found) == 25 and np.mean(found[:3]) < 0.5 and np.mean(found[-3:]) > np.mean(found[:3]) + 0.3
 
 
-def test_the_kl_penalty_alone_leads_back_to_the_initial_policy(make_game):
+def test_the_kl_penalty_alone_leads_back_to_the_initial_policy(begin, make_game):
     """After a displacement, one step makes tokens less likely that became more likely than before, and the other way round."""
     run = make_game(1)
-    learner = Learner(run, _algorithm(learning_rate=1e-3, epochs=1, gamma=0.0, beta=0.5))
+    learner = begin(run, _algorithm(learning_rate=1e-3, epochs=1, gamma=0.0, beta=0.5))
     with torch.no_grad():
         learner.model.lm_head.weight[300:400] *= 2.0
     episodes = [replace(one, turns=[replace(turn, reward=0.0) for turn in one.turns]) for one in _played(run, learner, 8)]
@@ -271,21 +267,21 @@ def test_the_kl_penalty_alone_leads_back_to_the_initial_policy(make_game):
     def log_probs():
         return action_log_probs(learner.model, sum(dialogues, []), learner.temperature).detach().numpy()
 
-    before, reference = log_probs(), np.array(sum(learner._reference(dialogues), []))
-    learner.update(episodes)
+    before, reference = log_probs(), np.array(sum(learner.reference(episodes), []))
+    learner.algorithm.update(episodes, 0)
     assert np.abs(before - reference).max() > 0.3
     assert np.corrcoef(before - reference, log_probs() - before)[0, 1] < -0.5
 
 
 @pytest.mark.parametrize("lora", [False, True])
 def test_a_run_that_was_killed_ends_with_the_same_files(make_game, train_with_a_kill, lora):
-    game = {**GAME, "token_ppo_tasks": 6, "token_ppo_iterations": 3, "lora": lora}
+    game = {**GAME, "token_ppo.tasks": 6, "token_ppo.iterations": 3, "lora": lora}
     whole, cut = (make_game(2, name, **game) for name in ("whole", "cut"))
     torch.manual_seed(0)  # of the adapter
-    TokenPPO().train(whole)
+    whole.config.algorithms["token_ppo"].train(whole)
     torch.manual_seed(0)
-    saved = train_with_a_kill(TokenPPO(), cut)
-    assert saved["model"]["head.weight"].abs().sum() > 0 and saved["done"] == 2
+    saved = train_with_a_kill(cut.config.algorithms["token_ppo"], cut)
+    assert saved["trainables"]["agent"]["module"]["head.weight"].abs().sum() > 0 and len(saved["metrics"]) == 2
     files = [{path.name: path.read_bytes() for path in run.path("token_ppo").rglob("*.safetensors")} for run in (whole, cut)]
     assert files[0] == files[1] and len(files[0]) == 1
     assert read_rows(whole.path("metrics.jsonl")) == read_rows(cut.path("metrics.jsonl"))
@@ -297,5 +293,5 @@ def test_a_run_that_was_killed_ends_with_the_same_files(make_game, train_with_a_
      ("value_clip", "-1.0", "at least 0, got -1.0"), ("beta", "-1.0", "at least 0, got -1.0")],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused(setting, value, error):
-    with pytest.raises(ValueError, match=f"`token_ppo_{setting}` must be {error}."):
-        compare.parse([f"--token_ppo_{setting}", value])
+    with pytest.raises(ValueError, match=f"`token_ppo.{setting}` must be {error}."):
+        comparison_job.parse([f"--token_ppo.{setting}", value])

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from colbench_gym.files import write_rows
 from sweetrl_agent.algorithms import sweet
 from sweetrl_agent.core.episode import Episode, Turn
-from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.rollouts.collection import NothingToLearnError
 
 
@@ -18,7 +18,11 @@ def pairs_of(make_run, tmp_path):
 
     def pairs(texts, advantages, thoughts=None, **settings):
         folder = str(tmp_path / f"run {len(list(tmp_path.iterdir()))}")  # other settings need another folder
-        run = make_run(num_states=0, pairs_per_turn=200, pair_quantile=0.5, output=folder, **settings)
+        run = make_run(
+            **{"sweet.num_states": 0, "sweet.pairs_per_turn": 200, "sweet.pair_quantile": 0.5},
+            output=folder,
+            **settings,
+        )
         task = run.train[0]
         messages = [{"role": "user", "content": task.description}, {"role": "assistant", "content": "Any rounding?"}]
         episode = Episode(task.id, 0, messages, [Turn("Any rounding?")], {"outcome": "answered"}, 0.0, "?")
@@ -68,9 +72,11 @@ def test_in_the_last_turn_a_question_loses_to_every_answer(pairs_of):
     texts, advantages = ["Why?", "How?", ANSWER, f"{ANSWER} # again"], [3.0, 2.0, 1.0, 0.0]
     questions_win = {(a, b) for a in texts[:2] for b in texts[2:]}
     assert set(pairs_of(texts, advantages)) == questions_win
-    assert set(pairs_of(texts, advantages, last_must_answer=True)) == questions_win  # not the last turn
-    assert set(pairs_of(texts, advantages, last_must_answer=True, max_turns=1)) == {(b, a) for a, b in questions_win}
-    assert pairs_of(texts[:2], [1.0, 0.0], last_must_answer=True, max_turns=1) == []  # both are lost
+    assert set(pairs_of(texts, advantages, **{"sweet.last_must_answer": True})) == questions_win  # not the last turn
+    assert set(pairs_of(texts, advantages, **{"sweet.last_must_answer": True}, max_turns=1)) == {
+        (b, a) for a, b in questions_win
+    }
+    assert pairs_of(texts[:2], [1.0, 0.0], **{"sweet.last_must_answer": True}, max_turns=1) == []  # both are lost
 
 
 @pytest.mark.parametrize(("critic", "folder"), [("sweet", ""), ("judge", "judge/")])
@@ -79,7 +85,7 @@ def test_a_critic_without_a_preference_cannot_train_an_actor_and_says_so(critic,
     write_rows(run.path(f"{folder}turn_pairs.jsonl"), [])
     said = (
         f"The critic {critic!r} gives all candidates of every turn the same score, so there is nothing to train the actor on. "
-        "Sample more turns by `--num_states`."
+        "Sample more turns by `--sweet.num_states`."
     )
     with pytest.raises(NothingToLearnError, match=f"^{re.escape(said)}$"):
         sweet.train_actor(run, critic)

@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from sweetrl_agent import compare
+from colbench_gym.files import read_rows
 from sweetrl_agent.algorithms.turn_ppo import TurnPPO, TurnPPOConfig, turn_gae
+from sweetrl_agent.core.batch import ActionTokens, Batch
 from sweetrl_agent.core.episode import Episode, Turn
-from sweetrl_agent.core.on_policy import ActionTokens
+from sweetrl_agent.core.settings import build
 from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.data.files import read_rows
+from sweetrl_agent.evaluation import comparison_job
 from sweetrl_agent.rollouts.play import episodes_of
-from sweetrl_agent.trainers import on_policy
-from sweetrl_agent.trainers.learner import Learner, log_probs_and_values
+from sweetrl_agent.trainers import sampler
+from sweetrl_agent.trainers.token_passes import log_probs_and_values
 
-GAME = {"turn_ppo_tasks": 24, "turn_ppo_learning_rate": 1e-2, "turn_ppo_critic_learning_rate": 1e-1, "turn_ppo_micro_batch": 24}
+GAME = {"turn_ppo.tasks": 24, "turn_ppo.learning_rate": 1e-2, "turn_ppo.critic_learning_rate": 1e-1, "turn_ppo.micro_batch": 24}
 
 
 def _algorithm(gamma=0.9, lam=0.8, clip=0.2, value_weight=0.5, beta=0.0, first_value=0.0):
@@ -51,27 +52,42 @@ def test_advantages_are_normalized_over_the_batch_and_targets_are_not():
     raw = [
         turn_gae([turn.reward for turn in episode.turns], row, 0.9, 0.8) for episode, row in zip(episodes, values, strict=True)
     ]
-    credit = _algorithm().credit(episodes, values)
+    credit = _algorithm().credit(Batch(episodes, values))
     flat = np.array(sum(raw, []))
     assert sum(credit.advantages, []) == pytest.approx(((flat - flat.mean()) / flat.std()).tolist())
     assert [len(row) for row in credit.advantages] == [3, 1]
     assert sum(credit.returns, []) == pytest.approx((flat + sum(values, [])).tolist())
-    assert _algorithm(lam=1.0).credit(episodes, values).returns[0] == pytest.approx(
+    assert _algorithm(lam=1.0).credit(Batch(episodes, values)).returns[0] == pytest.approx(
         [0.81, 0.9, 1.0]
     )  # then they are the discounted rewards
-    assert _algorithm().credit([], []).advantages == []
+    assert _algorithm().credit(Batch([])).advantages == []
+
+
+def test_the_credit_of_one_turn_is_its_advantage_before_it_is_normalized():
+    episodes, values = (
+        [_trajectory("a", 1.0, 3), _trajectory("b", 0.0, 2), _trajectory("a", 1.0, 1)],
+        [[0.1, 0.5, 0.3], [0.4, 0.2], [0.7]],
+    )
+    of_turns = [_algorithm().turn_credit(Batch(episodes, values), turns) for turns in ([1, 2, 1], [3, 1, 1])]
+    last = 1.0 - 0.3
+    second = 0.9 * 0.3 - 0.5 + 0.72 * last
+    assert of_turns[0] == pytest.approx([0.9 * 0.5 - 0.1 + 0.72 * second, -0.2, 0.3])
+    assert of_turns[1] == pytest.approx([last, 0.9 * 0.2 - 0.4 + 0.72 * -0.2, 0.3])
+
+
+def test_hidden_information_is_required_where_the_value_head_reads_it():
+    assert [TurnPPO(TurnPPOConfig(asymmetric=reads)).requires for reads in (False, True)] == [frozenset(), {"hidden"}]
 
 
 def test_the_initial_policy_is_asked_for_the_kl_term_alone():
     assert [_algorithm(beta=beta).uses_reference for beta in (0.0, 0.001)] == [False, True]
-    assert TurnPPO(TurnPPOConfig(critic_learning_rate=0.02)).critic_learning_rate == 0.02
 
 
 @pytest.mark.parametrize("name", ["gamma", "lam"])
 def test_a_discount_is_at_most_1(name):
-    assert getattr(TurnPPOConfig(**{name: 1.0}), name) == 1.0
-    with pytest.raises(ValueError, match=rf"^`turn_ppo_{name}` must be at most 1, got 1\.01\.$"):
-        TurnPPOConfig(**{name: 1.01})
+    assert getattr(build(TurnPPOConfig, {name: 1.0}), name) == 1.0
+    with pytest.raises(ValueError, match=rf"^`{name}` must be at most 1, got 1\.01\.$"):
+        build(TurnPPOConfig, {name: 1.01})
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.3])
@@ -118,56 +134,53 @@ def test_a_value_is_read_off_the_last_token_of_the_turns_prompt(make_tiny_model,
 
 
 @pytest.mark.parametrize("first", [0.0, -30.0])
-def test_gradients_reach_the_policy_and_the_value_head(make_game, first):
-    run = make_game(3, turn_ppo_tasks=4)
-    learner = Learner(run, _algorithm(first_value=first))
+def test_gradients_reach_the_policy_and_the_value_head(begin, make_game, first):
+    run = make_game(3, **{"turn_ppo.tasks": 4})
+    learner = begin(run, _algorithm(first_value=first))
     tasks = [task.id for task in run.tasks[:4]]
-    episodes = [t for (t,) in on_policy.play(learner.policy, None, episodes_of(tasks, 1), 0, "x")]
-    assert (
-        learner._values([learner._encoded(episode) for episode in episodes]) == [[first] * 3] * 4
-    )  # what a new head gives does not depend on the state
+    episodes = [t for (t,) in sampler.play(learner.policy, None, episodes_of(tasks, 1), 0, "x")]
+    assert learner.values(episodes) == [[first] * 3] * 4  # what a new head gives does not depend on the state
     body = [parameter.detach().clone() for parameter in learner.model.parameters()]
-    learner.update(episodes)
+    learner.algorithm.update(episodes, 0)
     assert any(episode.reward for episode in episodes) and learner.head.weight.abs().sum() > 0
     assert all((a != b).any() for a, b in zip(body, learner.model.parameters(), strict=True))
 
 
-@pytest.mark.parametrize(("num_turns", "iterations"), [(2, 40), (3, 60)])
-def test_it_finds_the_optimum_of_a_chain_of_turns(make_game, num_turns, iterations):
-    run = make_game(num_turns, **GAME, turn_ppo_iterations=iterations)
-    TurnPPO().train(run)
+def test_it_finds_the_optimum_of_a_chain_of_turns(make_game):
+    run = make_game(2, **GAME, **{"turn_ppo.iterations": 40})
+    run.config.algorithms["turn_ppo"].train(run)
     success = _success(run)
-    assert len(success) == iterations and np.mean(success[:3]) < 0.6 and np.mean(success[-5:]) > 0.9
+    assert len(success) == 40 and np.mean(success[:3]) < 0.6 and np.mean(success[-5:]) > 0.9
 
 
 def test_a_heavy_kl_term_keeps_the_initial_policy(make_game):
-    run = make_game(2, **{**GAME, "turn_ppo_learning_rate": 1e-3}, turn_ppo_iterations=10, turn_ppo_beta=100.0)
-    TurnPPO().train(run)
+    run = make_game(2, **{**GAME, "turn_ppo.learning_rate": 1e-3}, **{"turn_ppo.iterations": 10, "turn_ppo.beta": 100.0})
+    run.config.algorithms["turn_ppo"].train(run)
     success = _success(run)
     assert np.mean(success[-3:]) < np.mean(success[:3]) + 0.2
 
 
-def test_the_critic_learns_the_discounted_reward(make_game):
+def test_the_critic_learns_the_discounted_reward(begin, make_game):
     """The policy stands still and every episode is given the reward 1, so V(o_t) is gamma to the number of turns that follow t."""
-    learner = Learner(
+    learner = begin(
         make_game(3),
         TurnPPO(
             TurnPPOConfig(learning_rate=0.0, tasks=4, micro_batch=4, epochs=150, critic_learning_rate=3e-2, gamma=0.5, lam=1.0)
         ),
     )
-    played = [t for (t,) in on_policy.play(learner.policy, None, episodes_of(["a", "b", "c", "d"], 1), 0, "x")]
+    played = [t for (t,) in sampler.play(learner.policy, None, episodes_of(["a", "b", "c", "d"], 1), 0, "x")]
     rewarded = [[*(replace(turn, reward=0.0) for turn in t.turns[:-1]), replace(t.turns[-1], reward=1.0)] for t in played]
     episodes = [replace(t, turns=turns, reward=1.0) for t, turns in zip(played, rewarded, strict=True)]
-    learner.update(episodes)
-    values = np.array(learner._values([learner._encoded(episode) for episode in episodes]))
+    learner.algorithm.update(episodes, 0)
+    values = np.array(learner.values(episodes))
     assert values == pytest.approx(np.array([[0.25, 0.5, 1.0]] * 4), abs=0.1)
 
 
 def test_a_run_that_was_killed_ends_with_the_same_files(make_game, train_with_a_kill):
-    whole, cut = (make_game(2, name, **GAME, turn_ppo_iterations=4) for name in ("whole", "cut"))
-    TurnPPO().train(whole)
-    saved = train_with_a_kill(TurnPPO(), cut)
-    assert saved["model"]["head.weight"].abs().sum() > 0 and saved["done"] == 2
+    whole, cut = (make_game(2, name, **GAME, **{"turn_ppo.iterations": 4}) for name in ("whole", "cut"))
+    whole.config.algorithms["turn_ppo"].train(whole)
+    saved = train_with_a_kill(cut.config.algorithms["turn_ppo"], cut)
+    assert saved["trainables"]["agent"]["module"]["head.weight"].abs().sum() > 0 and len(saved["metrics"]) == 2
     files = [
         {path.relative_to(run.path(".")): path.read_bytes() for path in run.path("turn_ppo").rglob("*.*")}
         for run in (whole, cut)
@@ -182,5 +195,5 @@ def test_a_run_that_was_killed_ends_with_the_same_files(make_game, train_with_a_
      ("group", "0", "at least 1, got 0"), ("epochs", "0", "at least 1, got 0")],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused(setting, value, error):
-    with pytest.raises(ValueError, match=f"`turn_ppo_{setting}` must be {error}."):
-        compare.parse([f"--turn_ppo_{setting}", value])
+    with pytest.raises(ValueError, match=f"`turn_ppo.{setting}` must be {error}."):
+        comparison_job.parse([f"--turn_ppo.{setting}", value])

@@ -14,6 +14,7 @@ import colbench_gym  # noqa: F401
 from sweetrl_agent.bridges.grpo_rollouts import GRPORollouts, VLLMPolicy
 from sweetrl_agent.core.episode import LENGTH
 from sweetrl_agent.data.chat import Chat
+from sweetrl_agent.policies.utterances import Speaker
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of TRL: its rollout functions are experimental
 
@@ -196,6 +197,6 @@ def test_vllm_is_asked_as_trl_asks_it(tiny_tokenizer):
 
     generation = Generation()
     dialogue = [{"role": "user", "content": "Hi"}]
-    said = VLLMPolicy(generation, tiny_tokenizer, "Be brief.").generate([dialogue, dialogue], [0, 1])
+    said = VLLMPolicy(generation, Speaker(tiny_tokenizer, 8, system_prompt="Be brief.")).generate([dialogue, dialogue], [0, 1])
     assert [one.log_probs for one in said] == [[-0.5, -0.25]] * 2 and said[0].token_ids == [7, 1]
     assert generation.prompts[0] == Chat(tiny_tokenizer).prompt([{"role": "system", "content": "Be brief."}, *dialogue])

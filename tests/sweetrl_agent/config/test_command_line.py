@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sweetrl_agent.config.command_line import as_words
-from sweetrl_agent.train import main, parse
+from sweetrl_agent.config import files
+from sweetrl_agent.evaluation.main_job import parse
+from sweetrl_agent.train import main
 
 
 @pytest.mark.parametrize("text", ["- num_tasks", "num_tasks: [", "unheard_of: 3"])
@@ -19,12 +20,12 @@ def test_a_file_that_holds_no_settings_is_refused(text, tmp_path):
     ("changes", "text"),
     [
         ({"stage": "x"}, "`stage` must be one of ('all', 'sft',"),
-        ({"num_candidates": 1}, "`num_candidates` must be at least 2, got 1."),
+        ({"sweet.num_candidates": 1}, "`sweet.num_candidates` must be at least 2, got 1."),
         ({"trajectories_per_task": 1}, "`trajectories_per_task` must be at least 2, got 1."),
-        ({"critic_batch": 3}, "`critic_batch` must be a multiple of `critic_micro_batch`, got 3 and 2."),
+        ({"sweet.critic_batch": 3}, "`sweet.critic_batch` must be a multiple of `sweet.critic_micro_batch`, got 3 and 2."),
         ({"tasks": "x.jsonl"}, "`tasks` names no file and no known source: 'x.jsonl'."),
         ({"num_tasks": -3}, "`num_tasks` must be at least 0, got -3."),
-        ({"min_best": 80}, "`min_best` must be at most 1, got 80.0."),
+        ({"min_best": 80}, "`min_best` must be at most 1, got 80."),
         ({"model": "/no/model"}, "`model` names no folder: '/no/model'."),
         ({"system_prompt": "pages"}, "`system_prompt` 'pages' is for ColBench-Frontend-v0, got `env`='ColBench-Backend-v0'."),
         (
@@ -49,7 +50,21 @@ def test_a_file_that_holds_no_settings_is_refused(text, tmp_path):
     ],
 )
 def test_wrong_settings_are_refused_before_anything_runs(changes, text, tmp_path, capsys):
-    given = {"critic_batch": 2, "critic_micro_batch": 2, "output": tmp_path / "run", **changes}
-    assert main(as_words(given)) == 2
+    given = {"sweet.critic_batch": 2, "sweet.critic_micro_batch": 2, "output": tmp_path / "run", **changes}
+    assert main([], given) == 2
     assert capsys.readouterr().err.startswith(f"error: {text}")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("grpo: {tasks: 3}\nseed: 1\ngrpo: {clip: 0.1}", "grpo"),
+        ("grpo: {clip: 0.1, clip: 0.2}", "grpo.clip"),
+        ("grpo.clip: 0.1\ngrpo: {clip: 0.3}", "grpo.clip"),
+    ],
+)
+def test_a_file_with_a_setting_twice_is_refused(tmp_path, text, name):
+    (tmp_path / "twice.yaml").write_text(text)
+    with pytest.raises(ValueError, match=f"^`config` has `{name}` twice; a setting is given once.$"):
+        files.read(str(tmp_path / "twice.yaml"))

@@ -9,7 +9,9 @@ import yaml
 
 from sweetrl_agent.config import files
 from sweetrl_agent.config.__main__ import main
-from sweetrl_agent.train import parse
+from sweetrl_agent.config.job import PARTS
+from sweetrl_agent.config.reading import flat
+from sweetrl_agent.evaluation.main_job import parse
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -18,9 +20,13 @@ ROOT = Path(__file__).resolve().parents[3]
 def test_every_file_of_the_package_is_found_and_parses(name):
     assert files.find(name) == files.find(f"{name}.yaml") == ROOT / "sweetrl_agent" / "configs" / f"{name}.yaml"
     config = parse(["--config", name, "--model", "org/model"])
-    flat = {one: value for part in vars(config).values() for one, value in vars(part).items()}
-    given = files.read(name)
-    assert {one: flat[one] for one in given} == {**given, **({"model": "org/model"} if "model" in given else {})}
+    parts = {one: value for part in PARTS for one, value in vars(getattr(config, part)).items()}
+    given = {**flat(files.read(name)), "model": "org/model"}
+    own = {f"sweet.{one}": value for one, value in vars(config.algorithm.config).items()}
+    others = {one for one in given if "." in one} - {*own}
+    assert {one: {**parts, **own}[one] for one in given if one not in others} == {
+        one: given[one] for one in given if one not in others
+    }
     assert files.describe(name)
 
 

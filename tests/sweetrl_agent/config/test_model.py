@@ -8,12 +8,12 @@ import pytest
 
 from colbench_gym.agents.prompts import ENV_OF_PROMPT, PROMPTS
 from sweetrl_agent import compare, train
-from sweetrl_agent.config.job import Config
+from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.config.model import PRETRAINED_DEFAULTS, ModelArguments, SFTArguments, pretrained_defaults
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.envs.registry import find_record
+from sweetrl_agent.evaluation.main_job import parse
 from sweetrl_agent.models.loading import system_prompt
-from sweetrl_agent.train import parse
 
 GENERAL = {"sft_dialogues": 400, "sft_epochs": 1, "sft_batch": 8, "sft_learning_rate": 5e-4}
 FUNCTIONS = {**GENERAL, "system_prompt": "benchmark", "max_new_tokens": 160}
@@ -70,7 +70,7 @@ def test_help_shows_them(main, capsys):
 def test_the_tiny_model_needs_sft():
     refused = "^`sft_dialogues` may be 0 only with a pretrained `model`: the tiny one knows nothing before SFT.$"
     with pytest.raises(ValueError, match=refused):
-        Config().with_settings({"sft_dialogues": 0})
+        make_config({"sft_dialogues": 0})
     with pytest.raises(ValueError, match=refused):
         parse(["--sft_dialogues", "0"])
     assert not parse(["--model", "org/model", "--sft_dialogues", "0"]).has_sft and parse(["--model", "org/model"]).has_sft
@@ -86,11 +86,9 @@ def test_the_pretrained_model_is_evaluated_only_where_sft_makes_another():
 def test_a_prompt_is_for_its_environment(name):
     env = ENV_OF_PROMPT[name]
     other = "ColBench-Frontend-v0" if env == "ColBench-Backend-v0" else "ColBench-Backend-v0"
-    assert (
-        system_prompt(Config().with_settings({"env": env, "system_prompt": name, "model": "org/model"}).model) == PROMPTS[name]
-    )
+    assert system_prompt(make_config({"env": env, "system_prompt": name, "model": "org/model"}).model) == PROMPTS[name]
     with pytest.raises(ValueError, match=f"^`system_prompt` '{name}' is for {env}, got `env`='{other}'.$"):
-        Config().with_settings({"env": other, "system_prompt": name, "model": "org/model"})
+        make_config({"env": other, "system_prompt": name, "model": "org/model"})
 
 
 def test_the_example_follows_the_instructions_and_the_brief_one_is_short():

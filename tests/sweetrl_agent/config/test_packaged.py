@@ -10,23 +10,24 @@ import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent import compare
+from colbench_gym.seeds import derive_seed
+from docs.tools.packaged_policy import RECORDED_STEPS, checksum
+from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.config import packaged
-from sweetrl_agent.config.job import Config
 from sweetrl_agent.config.packaged import FOLDER, copy_to, differences, made_from, shaping_settings
-from sweetrl_agent.core.seeds import derive_seed
-from sweetrl_agent.data.run import Run
+from sweetrl_agent.evaluation import comparison_job
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
+from sweetrl_agent.policies.utterances import Speaker
 from sweetrl_agent.trainers import sft_stage
-from sweetrl_agent.trainers.packaged_policy import RECORDED_STEPS, checksum
+from sweetrl_agent.trainers.run import Run
 
-AGAIN = "It is stale; make it again: python -m sweetrl_agent.trainers.packaged_policy"
+AGAIN = "It is stale; make it again: python -m docs.tools.packaged_policy"
 
 
 @pytest.fixture(scope="module")
 def default_run(tmp_path_factory):
     """A run with all defaults."""
-    return Run(Config().with_settings({"output": str(tmp_path_factory.mktemp("default") / "run"), "threads": 1}))
+    return Run(make_config({"output": str(tmp_path_factory.mktemp("default") / "run"), "threads": 1}))
 
 
 class _StopEarly(TrainerCallback):
@@ -36,7 +37,7 @@ class _StopEarly(TrainerCallback):
 
 def test_it_is_what_sft_at_the_default_settings_makes(default_run):
     made = made_from()
-    assert made["settings"] == shaping_settings(Config()), AGAIN
+    assert made["settings"] == shaping_settings(make_config()), AGAIN
     assert {path.name for path in FOLDER.iterdir()} == {*made["sha256"], packaged.RECORD}
     assert checksum(sft_stage.demonstrations(default_run)) == made["demonstrations"], AGAIN
     trainer, tokenizer = sft_stage.sft_trainer(default_run)
@@ -57,7 +58,7 @@ def test_it_is_what_sft_at_the_default_settings_makes(default_run):
 
 def test_it_converses_and_answers():
     policy = ContinuousTransformersPolicy(
-        AutoModelForCausalLM.from_pretrained(FOLDER), AutoTokenizer.from_pretrained(FOLDER), max_new_tokens=40
+        AutoModelForCausalLM.from_pretrained(FOLDER), Speaker(AutoTokenizer.from_pretrained(FOLDER), max_new_tokens=40)
     )
     request = (
         "Write a function that gives the largest of a list of numbers. The signature of the function is: def largest(values)"
@@ -87,18 +88,18 @@ def test_a_run_with_its_settings_takes_it(default_run, capsys):
         ({"tiny_layers": 1, "sft_epochs": 1}, ["sft_epochs 1 (2 there)", "tiny_layers 1 (3 there)"]),
         ({"max_turns": 4}, ["max_turns 4 (0 there)"]),
         ({"test_tasks": ""}, ["tests_from_tasks True (False there)"]),
-        ({"num_tasks": 9, "eval_tasks": 2, "temperature": 0.5, "actor_beta": 2.0, "unseen_tasks": ""}, []),
+        ({"num_tasks": 9, "eval_tasks": 2, "temperature": 0.5, "sweet.actor_beta": 2.0, "unseen_tasks": ""}, []),
     ],
 )
 def test_it_fits_where_all_settings_that_shape_sft_are_equal(settings, named):
-    assert differences(Config().with_settings(settings)) == named
+    assert differences(make_config(settings)) == named
 
 
 def test_another_dial_and_another_domain_are_other_tasks():
-    for tasks in ("embedded:train?preset=hard", "embedded:train/billing"):
-        (found,) = differences(Config().with_settings({"tasks": tasks}))
+    for tasks in ("embedded:train?preset=hard", "embedded:train/figures"):
+        (found,) = differences(make_config({"tasks": tasks}))
         assert found.startswith("tasks 'embedded:train")
-    assert differences(Config().with_settings({"tasks": "embedded:train?preset=standard"})) == []
+    assert differences(make_config({"tasks": "embedded:train?preset=standard"})) == []
 
 
 def test_where_it_does_not_fit_sft_says_why_and_trains(make_run, monkeypatch, caplog):
@@ -124,9 +125,9 @@ def test_where_it_does_not_fit_sft_says_why_and_trains(make_run, monkeypatch, ca
 
 
 def test_a_comparison_never_takes_it(tmp_path):
-    _, config = compare.parse(["--output", str(tmp_path)])
+    _, config = comparison_job.parse(["--output", str(tmp_path)])
     assert config.sft.initial_policy == "sft"
-    _, config = compare.parse(["--output", str(tmp_path), "--initial_policy", "packaged"])
+    _, config = comparison_job.parse(["--output", str(tmp_path), "--initial_policy", "packaged"])
     assert config.sft.initial_policy == "sft"
 
 
@@ -151,8 +152,8 @@ def test_a_broken_record_is_refused(tmp_path):
 
 
 def test_the_command_that_makes_it_records_what_it_was_made_with(make_run, tmp_path, tiny_model_folder):
-    from sweetrl_agent.data.files import write_rows
-    from sweetrl_agent.trainers.packaged_policy import keep
+    from colbench_gym.files import write_rows
+    from docs.tools.packaged_policy import keep
 
     run = make_run(sft_dialogues=4)
     shutil.copytree(tiny_model_folder, run.path("initial"))

@@ -1,4 +1,4 @@
-"""An algorithm of somebody else's: named by its module, with settings of its own, trained and compared without an edit anywhere."""
+"""A user-defined algorithm: named by its module, with settings of its own, trained and compared without an edit anywhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from sweetrl_agent import Algorithm, compare, run_train, train
 from sweetrl_agent.algorithms import registry
 from sweetrl_agent.algorithms.grpo import GRPO
-from sweetrl_agent.config.job import Config, first_stage
+from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.config.pipeline import STAGES, stages_of
 from sweetrl_agent.core.algorithm import START
 from sweetrl_agent.core.episode import Episode
@@ -34,9 +34,9 @@ class Nothing(Algorithm):
         from sweetrl_agent.models.loading import load_model, load_tokenizer
         from sweetrl_agent.trainers.running import save_model
 
-        assert self.settings(run) == NothingConfig(5)
+        assert self.config == NothingConfig(5)
         model = load_model(run.initial_model, run.initial_model, run.config.model)
-        save_model(model, load_tokenizer(run.initial_model, run.config.model), run.path(self.policy))
+        save_model(model, load_tokenizer(run.initial_model, run.config.model), run.path(*self.folders))
 
 
 class Seer(Nothing):
@@ -51,18 +51,9 @@ class Impostor(Nothing):
     name = "grpo"
 
 
-@pytest.fixture(autouse=True)
-def unregistered():
-    """Leaves the registry as it was."""
-    before = dict(registry.ALGORITHMS)
-    yield
-    registry.ALGORITHMS.clear()
-    registry.ALGORITHMS.update(before)
-
-
 TINY = {
     "sft_dialogues": 64, "sft_epochs": 1, "tiny_hidden_size": 32, "tiny_layers": 1, "tiny_vocab_size": 600, "num_tasks": 4,
-    "eval_tasks": 3, "max_new_tokens": 8, "max_turns": 2, "generation_batch": 4, "sandbox": "embedded", "threads": 1, "nothing_count": 5,
+    "eval_tasks": 3, "max_new_tokens": 8, "max_turns": 2, "generation_batch": 4, "sandbox": "embedded", "threads": 1, "nothing.count": 5,
 }  # fmt: skip
 
 
@@ -86,7 +77,7 @@ def test_it_trains_and_resumes_by_its_module(tmp_path):
 def test_it_stands_in_a_comparison(tmp_path):
     asked = words(
         **TINY,
-        algorithms=["zero_shot", f"{__name__}:Nothing"],
+        algorithms=["initial", f"{__name__}:Nothing"],
         seeds=2,
         workers=2,
         credit_tasks=0,
@@ -101,24 +92,18 @@ def test_its_settings_are_shown_checked_and_its_own_stages(capsys):
     with pytest.raises(SystemExit):
         train.main(["--algorithm", f"{__name__}:Nothing", "--help"])
     assert "How often nothing is done; 7 in the paper." in " ".join(capsys.readouterr().out.split())
-    config = Config().with_settings({})
-    registry.register(f"{__name__}:Nothing")
-    assert first_stage("nothing_count") == "nothing"
-    assert first_stage("grpo_clip") == "grpo"
-    with pytest.raises(ValueError, match="^`nothing_count` must be at least 1, got 0.$"):
-        Config(algorithms=registry.settings_class()(nothing_count=0))
-    assert config.run.algorithm == "sweet"
+    named = {"algorithm": f"{__name__}:Nothing"}
+    assert make_config(named).first_stage("nothing.count") == "nothing"
+    with pytest.raises(ValueError, match="^`nothing.count` must be at least 1, got 0.$"):
+        make_config({**named, "nothing": {"count": 0}})
 
 
 def test_settings_cross_to_other_processes_with_the_class(tmp_path):
-    registry.register(f"{__name__}:Nothing")
-    config = Config(algorithms=registry.settings_class()(nothing_count=5))
+    config = make_config({"algorithm": f"{__name__}:Nothing", "nothing.count": 5})
     again = pickle.loads(pickle.dumps(config))
-    assert again.algorithms.nothing_count == 5 and again.settings() == config.settings()
+    assert again.algorithm.config.count == 5 and again.settings() == config.settings()
     (tmp_path / "config").write_bytes(pickle.dumps(config))
-    code = (
-        "import pickle, sys; sys.path[:0] = sys.argv[2:]; print(pickle.load(open(sys.argv[1], 'rb')).algorithms.nothing_count)"
-    )
+    code = "import pickle, sys; sys.path[:0] = sys.argv[2:]; print(pickle.load(open(sys.argv[1], 'rb')).algorithm.config.count)"
     done = subprocess.run([sys.executable, "-c", code, tmp_path / "config", *sys.path], capture_output=True, text=True)
     assert done.stdout == "5\n", done.stderr
 
@@ -175,7 +160,7 @@ def test_an_engine_that_an_algorithm_cannot_use_is_refused(capsys, tmp_path):
     assert train.main(words(**given, algorithm="grpo")) == 2
     needs = "sends its new weights to servers as LoRA adapters: add `--lora true`, or sample in this process with `--engine transformers` or `vllm`."
     assert capsys.readouterr().err == f"error: 'grpo' {needs}\n"
-    assert compare.main(words(**given, algorithms=["zero_shot", "turn_ppo"])) == 2
+    assert compare.main(words(**given, algorithms=["initial", "turn_ppo"])) == 2
     assert capsys.readouterr().err == f"error: 'turn_ppo' {needs}\n"
     given = {"model": "hub/name", "engine": "vllm", "output": tmp_path / "run"}
     assert train.main(words(**given, algorithm=f"{__name__}:Here")) == 2

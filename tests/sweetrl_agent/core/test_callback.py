@@ -42,11 +42,11 @@ class Raises(Callback):
 def test_every_callback_gets_all_events_in_order():
     one, two = Recorder(), Recorder()
     callbacks = Callbacks("the run", [one, two])
-    callbacks.run_begin()
-    callbacks.stage_begin("sft")
-    assert callbacks.log("sft", 3, {"stage": "sft", "step": 3, "loss": 1, "name": "x", "is_good": True}) is True
-    callbacks.stage_end("sft", {"seconds": 2.0})
-    callbacks.run_end(None)
+    callbacks.tell("on_run_begin")
+    callbacks.tell("on_stage_begin", "sft")
+    assert callbacks.tell("on_log", "sft", 3, {"stage": "sft", "step": 3, "loss": 1, "name": "x", "is_good": True}) is True
+    callbacks.tell("on_stage_end", "sft", {"seconds": 2.0})
+    callbacks.tell("on_run_end", None)
     assert one.events == two.events == [
         ("run_begin", "the run"), ("stage_begin", "sft"), ("log", "sft", 3, {"loss": 1.0, "is_good": 1.0}),
         ("stage_end", "sft", {"seconds": 2.0}), ("run_end", None),
@@ -59,7 +59,7 @@ def test_every_callback_gets_all_events_in_order():
 def test_false_or_the_exception_stops_and_nothing_else(stopper, continues, caplog):
     after = Recorder()
     with caplog.at_level(logging.INFO, "sweetrl_agent"):
-        assert Callbacks(None, [stopper, after]).log("grpo", 7, {"return": 0.5}) is continues
+        assert Callbacks(None, [stopper, after]).tell("on_log", "grpo", 7, {"return": 0.5}) is continues
     assert after.events == [("log", "grpo", 7, {"return": 0.5})], "callbacks after one that stops get the event too"
     said = [] if continues else [f"grpo: {type(stopper).__name__} stops the training at step 7"]
     assert [record.message for record in caplog.records] == said
@@ -67,7 +67,7 @@ def test_false_or_the_exception_stops_and_nothing_else(stopper, continues, caplo
 
 @pytest.mark.parametrize("method", ["step", "iteration", "evaluate", "log"])
 def test_without_callbacks_training_continues(method):
-    assert getattr(Callbacks(), method)("grpo", 1, {}) is True
+    assert Callbacks().tell(f"on_{method}", "grpo", 1, {}) is True
 
 
 def test_an_error_of_a_callback_is_not_hidden():
@@ -76,7 +76,16 @@ def test_an_error_of_a_callback_is_not_hidden():
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        Callbacks(None, [Broken()]).step("sft", 1, 2)
+        Callbacks(None, [Broken()]).tell("on_step", "sft", 1, 2)
+
+
+def test_where_nothing_is_trained_the_exception_is_not_swallowed():
+    class Stops(Callback):
+        def on_stage_begin(self, run, stage):
+            raise StopTraining
+
+    with pytest.raises(StopTraining):
+        Callbacks("the run", [Stops()]).tell("on_stage_begin", "sft")
 
 
 def test_only_numbers_are_passed_on():

@@ -6,18 +6,18 @@ import gymnasium as gym
 import pytest
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.files import write_rows
 from sweetrl_agent import train
-from sweetrl_agent.config.job import Config
+from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.episode import EpisodeKey
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.files import write_rows
-from sweetrl_agent.data.run import Run
 from sweetrl_agent.envs.registry import RECORDS, find_record
 from sweetrl_agent.rollouts.play import play
-from sweetrl_agent.rollouts.scheduler import WorldDownError
+from sweetrl_agent.rollouts.scheduler import ServiceDownError
 from sweetrl_agent.rollouts.trial import trial_of
+from sweetrl_agent.trainers.run import Run
 from sweetrl_agent.trainers.sft_stage import demonstrations
 
 TEXT = gym.spaces.Text(max_length=1000, min_length=0)
@@ -69,7 +69,7 @@ def config(**settings):
         "model": "hub/name",
         **settings,
     }
-    return Config().with_settings(given)
+    return make_config(given)
 
 
 class Says:
@@ -112,7 +112,7 @@ def test_a_world_that_fails_voids_the_episode_and_stops_the_stage_where_it_goes_
     (void,) = played(Says("fail"), [EpisodeKey("0")])
     assert void.is_void and void.metrics == {"outcome": "void", "turns": 1}
     envs = EnvironmentRecord().environments(config(), EnvironmentRecord().load_tasks("seeds:0-9", config().task), 10)
-    with pytest.raises(WorldDownError, match="the server is away"):
+    with pytest.raises(ServiceDownError, match="the server is away"):
         next(play(Says("fail"), envs, [EpisodeKey(str(task)) for task in range(10)], 0, "test"))
 
 
@@ -188,7 +188,7 @@ def test_capabilities_are_found_by_attribute():
     assert EnvironmentRecord().capabilities(config()) == frozenset()
     assert EnvironmentRecord().capabilities(config(env="Secret-v0")) == {"hidden"}
     for env in (name for name in RECORDS if name.startswith("ColBench-")):
-        assert find_record(env).capabilities(Config()) >= {"hidden", "snapshot", "anchor", "verifier", "discrete_actions"}
+        assert find_record(env).capabilities(make_config()) >= {"hidden", "snapshot", "anchor", "verifier", "discrete_actions"}
 
 
 class Breaks(Echo):

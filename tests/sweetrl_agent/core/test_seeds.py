@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from sweetrl_agent.core.seeds import derive_seed
+from colbench_gym.seeds import derive_seed, episode_seed, turn_seed
 
 
 def test_a_seed_is_the_first_63_bits_of_the_hash_of_its_address():
@@ -18,3 +18,13 @@ def test_every_part_of_an_address_counts():
     seeds = [derive_seed(*address) for address in addresses]
     assert len({*seeds}) == len(seeds)
     assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+def test_the_address_of_an_episode_is_its_run_stage_task_and_index_and_those_of_its_branch():
+    assert episode_seed(7, "collect", "task-3", 4) == derive_seed(7, "collect", "task-3", 4)
+    assert episode_seed(7, "collect", "task-3", 4, 2, 1) == derive_seed(7, "collect", "task-3", 4, 2, 1)
+
+
+def test_every_turn_of_every_episode_has_a_seed_of_its_own():
+    seeds = {turn_seed(episode, turn) for episode in (5, 6) for turn in (1, 2)}
+    assert len(seeds) == 4 and turn_seed(5, 2) == derive_seed(5, "turn", 2)

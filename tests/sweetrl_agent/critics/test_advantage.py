@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 
-from sweetrl_agent.core.messages import HINT, hint_message
+from sweetrl_agent.core.hint import HINT, hint_message
 from sweetrl_agent.critics.advantage import AdvantageCritic, candidate_log_probs
 from sweetrl_agent.data.chat import Chat
 
@@ -151,6 +151,14 @@ def test_without_normalisation_the_turns_of_a_dialogue_count_their_tokens_too(ma
     assert lengths[0] != lengths[1]
     assert total.dialogue_advantages(dialogue, HIDDEN) == pytest.approx(expected, rel=1e-4)
     assert total.rank(PROMPT, HIDDEN, TEXTS[:1]) == pytest.approx(expected[1:], rel=1e-4)
+
+
+def test_a_dialogue_is_scored_without_keeping_a_cache(make_critic):
+    critic, kept = make_critic(), []
+    for model in (critic.model, critic.reference):
+        model.register_forward_hook(lambda module, given, output: kept.append(output.past_key_values))
+    critic.dialogue_advantages([*PROMPT, {"role": "assistant", "content": TEXTS[0]}], HIDDEN)
+    assert kept == [None, None]
 
 
 def test_a_critic_scores_without_dropout(make_tiny_model, tiny_tokenizer):

@@ -10,7 +10,7 @@ from datasets import Dataset
 from transformers import TrainingArguments
 
 from sweetrl_agent.config.model import ModelArguments
-from sweetrl_agent.core.messages import hint_message
+from sweetrl_agent.core.hint import hint_message
 from sweetrl_agent.critics.heads import HeadCritic, TurnHead
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.models.loading import adapted, load_model

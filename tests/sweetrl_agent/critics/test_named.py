@@ -9,13 +9,13 @@ import pytest
 import torch
 
 import sandboxes
+from colbench_gym.files import write_rows
 from colbench_gym.scoring.unit_tests import UnitTests
 from sweetrl_agent import compare
 from sweetrl_agent.algorithms import critics
 from sweetrl_agent.algorithms.critics import CRITICS, critic_folder, open_critic
-from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.envs.backend_exact_credit import marginal_advantages, task_advantages
-from sweetrl_agent.evaluation import checks
+from sweetrl_agent.evaluation import checks, comparison_job
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from sweetrl_agent.evaluation import checks
 def test_a_critic_ranks_against_its_reference(
     name, configured, is_normalised, sees_hidden, make_run, make_tiny_model, tiny_model_folder
 ):
-    run = make_run(model=str(tiny_model_folder), sft_dialogues=0, reference_hidden=configured)
+    run = make_run(model=str(tiny_model_folder), sft_dialogues=0, **{"sweet.reference_hidden": configured})
     folder = critic_folder(run, name)
     shutil.copytree(tiny_model_folder, folder)
     make_tiny_model(7).save_pretrained(folder)  # what training made of it
@@ -66,7 +66,7 @@ def test_a_critic_is_trained_in_its_form(name, configured, form, uses_hidden, ma
 
     seen = []
     monkeypatch.setattr(critics, "pair_trainer", pair_trainer)
-    run = make_run(form=configured)
+    run = make_run(**{"sweet.form": configured})
     write_rows(run.path("outcome_pairs.jsonl"), [{"hidden": "secret", "chosen": [], "rejected": []}])
     with pytest.raises(Stop):
         CRITICS[name].train(run, name)
@@ -115,8 +115,8 @@ def test_credit_accuracy_is_left_out_where_it_is_not_known_and_refused_where_it_
     rows = tmp_path / "rows.jsonl"
     rows.write_text(json.dumps({}))
     settings = ["--tasks", str(rows), "--algorithms", "sweet", "--output", str(tmp_path / "run"), "--model", "org/model"]
-    given, config = compare.parse(settings)
-    checks._check_names(given, config)
+    given, config = comparison_job.parse(settings)
+    checks.chosen_critics(given, config)
     assert given.credit_tasks == 0
     assert compare.main([*settings, "--credit_tasks", "2"]) == 2
     assert capsys.readouterr().err == (

@@ -55,7 +55,7 @@ def test_equal_states_are_judged_once_and_rows_of_a_dialogue_are_one_sequence_of
     torch.testing.assert_close(found.taken, once.taken.repeat(1, 2))
     torch.testing.assert_close(found.v, once.v.repeat(2))
     torch.testing.assert_close(found.target_q, once.target_q.repeat(2))
-    torch.testing.assert_close(found.imitation(), once.imitation())
+    torch.testing.assert_close(found.cql_loss(), once.cql_loss())
     assert found.scaled(4).rewards.tolist() == [reward / 4 for reward in found.rewards.tolist()]
 
 
@@ -91,4 +91,4 @@ def test_the_cql_term_is_the_cross_entropy_of_each_head():
     for k in range(2):
         for i in range(3):
             slow += float(torch.log(torch.exp(q[k, i]).sum()) - q[k, i, tokens[i]]) / 3
-    assert float(estimates.imitation()) == pytest.approx(slow, abs=1e-12)
+    assert float(estimates.cql_loss()) == pytest.approx(slow, abs=1e-12)

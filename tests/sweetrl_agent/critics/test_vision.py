@@ -9,14 +9,15 @@ pytest.importorskip("playwright")
 
 from transformers import AutoModelForImageTextToText, AutoProcessor, TrainingArguments
 
+from colbench_gym.files import write_rows
 from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.designs.design import plain_design
 from colbench_gym.tasks.designs.embedded import design_of
 from sandboxes.browser import Browser
 from sweetrl_agent.compare import main
 from sweetrl_agent.critics.vision import Views, VisionCritic, VisionHead, turns_of
-from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.envs.colbench_frontend import FrontendRecord
+from sweetrl_agent.evaluation import comparison_job
 from sweetrl_agent.models.tiny import build_tokenizer
 from sweetrl_agent.trainers.vision import VisionTrainer, vision_rows
 
@@ -137,18 +138,17 @@ def test_it_is_refused_early_where_it_cannot_work(folder, tmp_path, capsys):
     assert main(begin) == 2
     assert "pages" in capsys.readouterr().err
     assert main([*begin, "--env", "ColBench-Frontend-v0"]) == 2
-    assert "--vision_model" in capsys.readouterr().err
-    assert main([*begin, "--env", "ColBench-Frontend-v0", "--vision_model", str(folder)]) == 0
+    assert "--sweet.vision_model" in capsys.readouterr().err
+    assert main([*begin, "--env", "ColBench-Frontend-v0", "--sweet.vision_model", str(folder)]) == 0
 
 
 def test_it_is_one_of_the_critics_of_a_run(folder, needs_browser, tmp_path):
-    from sweetrl_agent import compare
     from sweetrl_agent.algorithms.critics import open_critic, train_vision
-    from sweetrl_agent.data.run import Run
+    from sweetrl_agent.trainers.run import Run
 
-    words = ["--env", "ColBench-Frontend-v0", "--vision_model", str(folder), "--tasks", "embedded:train[:6]", "--test_tasks", "embedded:test[:2]",
-             "--unseen_tasks", "", "--output", str(tmp_path), "--critic_batch", "2", "--critic_micro_batch", "2", "--sandbox", "embedded"]  # fmt: skip
-    run = Run(compare.parse(words)[1])
+    words = ["--env", "ColBench-Frontend-v0", "--sweet.vision_model", str(folder), "--tasks", "embedded:train[:6]", "--test_tasks", "embedded:test[:2]",
+             "--unseen_tasks", "", "--output", str(tmp_path), "--sweet.critic_batch", "2", "--sweet.critic_micro_batch", "2", "--sandbox", "embedded"]  # fmt: skip
+    run = Run(comparison_job.parse(words)[1])
     rows = [_pair(task) for task in TASKS[:2]]
     write_rows(run.path("outcome_pairs.jsonl"), rows)
     train_vision(run, "vision_head")

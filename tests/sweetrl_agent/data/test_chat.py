@@ -8,7 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from sweetrl_agent.core.messages import HINT, hint_message, system_message
+from sweetrl_agent.core.hint import HINT, hint_message
+from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.data.chat import Chat, numbered_actions
 
 from ..families import FAMILIES, PIECES, build_tokenizer

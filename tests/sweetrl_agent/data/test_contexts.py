@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 from sweetrl_agent.algorithms.sweet import _preference
 from sweetrl_agent.bridges.grpo_rollouts import _tokens
 from sweetrl_agent.core.episode import Episode, Turn
-from sweetrl_agent.core.messages import HINT, system_message
+from sweetrl_agent.core.hint import HINT
+from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.critics import advantage
 from sweetrl_agent.critics.advantage import AdvantageCritic
 from sweetrl_agent.critics.heads import HeadCritic
-from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.data.hinted import encode_hinted
+from sweetrl_agent.data.chat import Chat, encode_hinted
 from sweetrl_agent.policies.server import ServerPolicy
 from sweetrl_agent.policies.transformers import TransformersPolicy
+from sweetrl_agent.policies.utterances import Speaker
 from sweetrl_agent.policies.vllm import VLLMPolicy
 from sweetrl_agent.trainers.learner import Learner
 from sweetrl_agent.trainers.offline import action_tokens
@@ -59,14 +60,13 @@ def _chat(family, reasoning="auto"):
 @cache
 def _engine(chat, response_prefix):
     model = SimpleNamespace(generation_config=SimpleNamespace(eos_token_id=None))
-    return TransformersPolicy(
-        model, chat.tokenizer, 8, response_prefix=response_prefix, reasoning=chat.template.reasoning.setting
-    )  # fmt: skip
+    speaker = Speaker(chat.tokenizer, 8, response_prefix=response_prefix, reasoning=chat.template.reasoning.setting)
+    return TransformersPolicy(model, speaker)
 
 
 def _policy(chat, instructions="", history=-1, response_prefix=""):
     policy = _engine(chat, response_prefix)
-    policy.system_prompt, policy.history = instructions, history
+    policy.speaker.system_prompt, policy.speaker.history = instructions, history
     return policy
 
 
@@ -84,7 +84,7 @@ def _thoughtful(turns):
 
 def _sampled_from(policy, messages):
     """What an engine is given before each turn."""
-    return [policy.prompt_ids(messages[:i]) for i, message in enumerate(messages) if message["role"] == "assistant"]
+    return [policy.speaker.prompt(messages[:i]) for i, message in enumerate(messages) if message["role"] == "assistant"]
 
 
 def _contexts(token_ids, marks):
@@ -121,11 +121,11 @@ def test_on_policy_rows_and_the_bridge(family, turns, history, has_system, data)
     tokens = st.lists(st.sampled_from(plain), min_size=1, max_size=6)
     is_cut = st.booleans()
     sampled = [[*data.draw(tokens), *([] if data.draw(is_cut) else policy.end_ids[-1:])] for _ in turns]
-    said = [policy._utterances.from_tokens(own, [0.0] * len(own), [0], policy.end_ids) for own in sampled]
+    said = [policy.speaker.utterances.from_tokens(own, [0.0] * len(own), [0], policy.end_ids) for own in sampled]
     turns = [(asked, one.text, one.thought) for (asked, _, _), one in zip(turns, said, strict=True)]
     episode = _episode(turns, sampled)
     expected = list(zip(_sampled_from(policy, episode.messages), sampled, strict=True))
-    learner = SimpleNamespace(chat=chat, instructions=system_message(instructions), history=history)
+    learner = SimpleNamespace(chat=chat, instructions=system_message(instructions), history=history, _encodings={})
     parts = Learner._encoded(learner, episode)
     found = [(x, turn) for part in parts for x, turn in zip(_contexts(part.token_ids, part.turn_ids), part.turns, strict=True)]
     assert found == expected
@@ -201,7 +201,7 @@ def test_preferences_of_the_actor(family, turns, history, has_system, worse):
     model = SimpleNamespace(system_prompt=instructions, history=history)
     row = {"prompt": before, "chosen": last["content"], "chosen_thought": turns[-1][2], "rejected": worse}
     found = _preference(row, SimpleNamespace(config=SimpleNamespace(model=model)), chat)
-    assert found["prompt_ids"] == _policy(chat, instructions, history).prompt_ids(before)
+    assert found["prompt_ids"] == _policy(chat, instructions, history).speaker.prompt(before)
     end = chat.tokenizer.convert_tokens_to_ids(chat.template.end)
     for side in ("chosen", "rejected"):
         assert found[f"{side}_ids"][-1] == end and end not in found[f"{side}_ids"][:-1]
@@ -218,12 +218,10 @@ def _refuse(*asked, **_):
 def _given_to(engine, chat, instructions, history, dialogue, response_prefix):
     """Token ids that another engine is given for the next turn."""
     policy = object.__new__(engine)
-    policy.chat, policy.history, policy.response_prefix = chat, history, response_prefix
-    policy.instructions, policy.system_prompt = system_message(instructions), instructions
-    policy.max_new_tokens, policy.temperature, policy.name, policy.lora = 8, 1.0, "m", None
-    policy.prefix_ids, policy.end_ids = chat.prefix(response_prefix), []
+    policy.speaker = _policy(chat, instructions, history, response_prefix).speaker
+    policy.name, policy.lora, policy.end_ids = "m", None, []
     policy.llm = SimpleNamespace(generate=_refuse)
-    policy._threads = SimpleNamespace(submit=lambda answer, *given: answer(*given))
+    policy._threads = SimpleNamespace(submit=lambda answer: answer())
     policy._is_closed = threading.Event()
     server = SimpleNamespace(is_vllm=True, sampling={"top_p": 1.0}, complete=_refuse, url="")
     policy._servers = iter([server])
@@ -241,7 +239,7 @@ def _given_to(engine, chat, instructions, history, dialogue, response_prefix):
 def test_every_engine_is_given_the_same(family, engine, turns, history, has_system, response_prefix):
     chat, instructions = _chat(family), INSTRUCTIONS * has_system
     *before, _ = _messages(turns)
-    expected = _policy(chat, instructions, history, response_prefix).prompt_ids(before)
+    expected = _policy(chat, instructions, history, response_prefix).speaker.prompt(before)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "vllm", SimpleNamespace(SamplingParams=SimpleNamespace))
         assert _given_to(engine, chat, instructions, history, before, response_prefix) == expected
@@ -284,7 +282,7 @@ def test_a_response_prefix_is_speech(family):
     """Behind a prompt that opens a thought, or that wants a channel, it stands where the text of a turn does."""
     chat = _chat(family)
     messages = [{"role": "user", "content": "Is there a fee?"}]
-    prompt = _policy(chat, response_prefix="I WANT TO ANSWER:\n").prompt_ids(messages)
+    prompt = _policy(chat, response_prefix="I WANT TO ANSWER:\n").speaker.prompt(messages)
     turn = chat.turn(messages, "I WANT TO ANSWER:\nx")
     assert (chat.prompt(messages) + turn)[: len(prompt)] == prompt or family.pieces != "bytes"
     said = chat.template.reasoning.split(chat.tokenizer.decode(prompt[len(chat.prompt(messages)) :]), "")

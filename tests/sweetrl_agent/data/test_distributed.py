@@ -6,23 +6,25 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.files import read_rows, write_rows
 from colbench_gym.simulators import make
 from colbench_gym.stage_records import StageRecords
 from colbench_gym.tasks import load_tasks
 from sweetrl_agent.data import distributed
-from sweetrl_agent.data.files import read_rows, write_rows
 from sweetrl_agent.envs.backend_demonstrations import demonstrations
 from sweetrl_agent.models import loading
+from sweetrl_agent.train import main
 from tests.sweetrl_agent.killed_runs import mark_done
 
 CONFIGS = Path(__file__).parents[3] / "sweetrl_agent" / "configs" / "accelerate"
-SETTINGS = ["--stage", "critic", "--tasks", "embedded:train[:16]", "--critic_micro_batch", "4", "--threads", "1"]
+SETTINGS = ["--stage", "critic", "--tasks", "embedded:train[:16]", "--sweet.critic_micro_batch", "4", "--threads", "1"]
 
 
 @pytest.fixture
@@ -48,46 +50,25 @@ def _talk(dialogue):
     return [{"role": m["role"], "content": m["content"]} for m in dialogue if m["role"] != "system"]
 
 
-def _train(folder, model, *launcher):
-    done = _run(folder, model, *launcher)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+def _arguments(folder, model):
+    return ["--output", str(folder), "--model", str(model), "--dtype", "float32", "--sft_dialogues", "0", *SETTINGS]
 
 
-def _run(folder, model, *launcher):
-    command = [
-        sys.executable,
-        *launcher,
-        "-m",
-        "sweetrl_agent.train",
-        "--output",
-        str(folder),
-        "--model",
-        str(model),
-        "--dtype",
-        "float32",
-        "--sft_dialogues",
-        "0",
-        *SETTINGS,
-    ]
-    return subprocess.run(
-        command,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+def _launch(folder, model, *launcher):
+    command = [sys.executable, *launcher, "-m", "sweetrl_agent.train", *_arguments(folder, model)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
 
 
 def test_two_processes_take_the_steps_of_one(make_folder, tiny_model_folder):
     one, two = make_folder("one"), make_folder("two")
-    _train(one, tiny_model_folder)
-    said = _train(two, tiny_model_folder, "-m", "torch.distributed.run", "--nproc_per_node", "2")
+    assert main(_arguments(one, tiny_model_folder)) == 0
+    done = _launch(two, tiny_model_folder, "-m", "torch.distributed.run", "--nproc_per_node", "2")
+    assert done.returncode == 0, done.stderr[-3000:]
     _assert_same_training(one, two, tiny_model_folder)
     records = StageRecords(two)
     assert {*records.stages} == {"sft", "collect", "pairs", "critic"} and all(map(records.is_done, records.stages))
-    assert said.count("sandbox:") == 1, "only the first process speaks"
+    assert done.stdout.count("sandbox:") == 1, "only the first process speaks"
     assert not list(two.glob("*.part"))
 
 
@@ -95,16 +76,29 @@ def test_two_processes_take_the_steps_of_one(make_folder, tiny_model_folder):
 def test_weights_shared_out_by_zero_3_take_the_steps_of_one_process(make_folder, tiny_model_folder):
     pytest.importorskip("deepspeed")
     one, two = make_folder("one"), make_folder("two")
-    _train(one, tiny_model_folder)
+    assert main(_arguments(one, tiny_model_folder)) == 0
     settings = ["--config_file", str(CONFIGS / "zero3.yaml"), "--num_processes", "2", "--mixed_precision", "no"]
-    _train(two, tiny_model_folder, "-m", "accelerate.commands.launch", *settings)
+    done = _launch(two, tiny_model_folder, "-m", "accelerate.commands.launch", *settings)
+    assert done.returncode == 0, done.stderr[-3000:]
     _assert_same_training(one, two, tiny_model_folder)
 
 
+@pytest.mark.parametrize(("asked", "used"), [("FSDP", "NO"), ("DEEPSPEED", "MULTI_CPU")])
+def test_sharding_that_accelerate_leaves_out_is_refused(asked, used, monkeypatch):
+    trainer = SimpleNamespace(accelerator=SimpleNamespace(distributed_type=SimpleNamespace(value=used)))
+    distributed.refuse_other_sharding(trainer)
+    monkeypatch.setenv(f"ACCELERATE_USE_{asked}", "true")
+    with pytest.raises(
+        ColBenchError, match=f"^accelerate was launched with {asked} but trains without it here: FSDP needs GPUs"
+    ):
+        distributed.refuse_other_sharding(trainer)
+
+
+@pytest.mark.slow  # `.ci/run` runs it too
 def test_accelerate_that_trains_without_what_it_was_launched_with_is_refused(make_folder, tiny_model_folder):
     folder = make_folder("fsdp")
     settings = ["--config_file", str(CONFIGS / "fsdp.yaml"), "--num_processes", "2", "--mixed_precision", "no"]
-    done = _run(folder, tiny_model_folder, "-m", "accelerate.commands.launch", *settings)
+    done = _launch(folder, tiny_model_folder, "-m", "accelerate.commands.launch", *settings)
     assert done.returncode != 0 and "accelerate was launched with FSDP but trains without it here" in done.stderr
     assert not (folder / "critic" / "config.json").exists()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweetrl_agent.algorithms.registry import find_algorithm
+from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.config.pipeline import MAIN_JOB, stages_of
 from sweetrl_agent.data.folder_guide import folder_guide
 
@@ -20,7 +20,7 @@ def test_it_names_every_file_and_its_stage():
 
 
 def test_the_policy_of_another_algorithm_stands_in_its_folder():
-    algorithm = find_algorithm("grpo")
-    text = folder_guide(algorithm.title, stages_of(algorithm), algorithm.policy)
-    assert f"The trained policy is in `{algorithm.policy}/`." in text
+    algorithm = ALGORITHMS["grpo"]
+    text = folder_guide(algorithm.title, stages_of(algorithm), algorithm.folders)
+    assert f"The trained policy is in `{algorithm.folders[0]}/`." in text
     assert "candidates.jsonl" not in text

@@ -14,18 +14,18 @@ import colbench_gym.lmrl  # noqa: F401 - registers the games
 from colbench_gym.agents.scripted import OracleAgent
 from colbench_gym.errors import ColBenchError
 from colbench_gym.lmrl.data import episodes
-from colbench_gym.lmrl.wordle_rules import reply_text, rules_of
+from colbench_gym.lmrl.wordle.rules import reply_text, rules_of
 from sweetrl_agent.core.agents import Oracle
 from sweetrl_agent.core.critic import Critic, all_advantages
 from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Turn
-from sweetrl_agent.core.messages import HINT
-from sweetrl_agent.core.policy import InRounds, Utterance
+from sweetrl_agent.core.hint import HINT
+from sweetrl_agent.core.policy import BatchAdapter, Utterance
 from sweetrl_agent.critics.credit import FORMS, SUM
-from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.data.hinted import encode_hinted
+from sweetrl_agent.data.chat import Chat, encode_hinted
 from sweetrl_agent.data.pairs import hidden_by_turn, outcome_pairs, with_hidden_by_turn
-from sweetrl_agent.rollouts.scheduler import Alone, Informed, Shard
+from sweetrl_agent.rollouts.scheduler import Shard
+from sweetrl_agent.rollouts.speakers import OracleSampler, PolicySampler
 from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
 from sweetrl_agent.trainers.heads import _collate, encoded_rows, pair_rows
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
@@ -48,7 +48,7 @@ def played(count=12, **arguments):
         [TextDialogue(gym.make(WORDLE, disable_env_checker=True, **arguments), {str(i): i for i in range(count)}, "return", 0)]
     )
     keys = [EpisodeKey(str(i)) for i in range(count)]
-    return Shard(Alone(InRounds(RandomWords())), env, keys, 0, "collect", 1, None, {}).play()
+    return Shard(PolicySampler(BatchAdapter(RandomWords())), env, keys, 0, "collect", 1, None).play()
 
 
 def test_every_turn_of_wordle_has_the_secret_that_its_reply_is_of():
@@ -240,7 +240,7 @@ def test_critics_with_a_head_read_turns_likewise(tiny_tokenizer):
 def test_the_oracle_hands_in_the_reference_and_not_the_text_for_critics():
     env, speaker = (
         SimpleNamespace(messages=[], hidden_information="prose", reference="def f(x): ..."),
-        Informed(Oracle(OracleAgent())),
+        OracleSampler(Oracle(OracleAgent())),
     )
     speaker.ask(0, env, 1)
     assert speaker.step()[0][1].text == "I WANT TO ANSWER:\ndef f(x): ..."
@@ -252,4 +252,4 @@ def test_an_oracle_without_a_reference_is_refused_in_one_sentence():
         ValueError,
         match=r"^This oracle hands in the environment's `reference`, and the environment has no such attribute\.$",
     ):
-        Informed(Oracle(OracleAgent())).ask(0, env, 1)
+        OracleSampler(Oracle(OracleAgent())).ask(0, env, 1)

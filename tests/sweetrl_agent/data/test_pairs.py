@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from sweetrl_agent.core.episode import Episode
-from sweetrl_agent.data.pairs import outcome_pairs, turn_pairs
+from sweetrl_agent.core.episode import Episode, Turn
+from sweetrl_agent.data.pairs import outcome_pairs, turn_pairs, with_thoughts
 
 
 def _trajectory(task, episode, tests_passed):
@@ -34,6 +34,7 @@ def test_the_best_is_paired_with_every_worse_one():
 
 def test_tasks_are_kept_apart_and_unsolved_ones_left_out():
     assert _pairs({"a": [1.0, 0.0], "b": [0.9, 0.0]}) == [("a 0", "a 1")]
+    assert _pairs({"b": [0.9, 0.0], "a": [1.0, 0.0]}) == [("a 0", "a 1")]
     assert _pairs({"a": [1.0, 0.0], "b": [0.9, 0.0]}, min_best=0.5) == [("a 0", "a 1"), ("b 0", "b 1")]
 
 
@@ -59,6 +60,20 @@ def test_void_episodes_are_no_evidence():
 def test_a_row_says_what_was_hidden_and_both_scores():
     (row,) = outcome_pairs([_trajectory("a", 0, 1.0), _trajectory("a", 1, 0.25)])
     assert (row["task_id"], row["hidden"], row["chosen_score"], row["rejected_score"]) == ("a", "reference of a", 1.0, 0.25)
+
+
+def test_a_dialogue_has_the_thoughts_of_its_turns_beside_what_was_said():
+    best, worse = _trajectory("a", 0, 1.0), _trajectory("a", 1, 0.0)
+    best.turns.append(Turn("a 0", thought="A fee?"))
+    worse.turns.append(Turn("a 1"))
+    (row,) = outcome_pairs([best, worse])
+    assert row["chosen_thoughts"] == ["A fee?"] and "rejected_thoughts" not in row
+    assert with_thoughts(row, "chosen") == [{**best.messages[0], "thought": ""}, {**best.messages[1], "thought": "A fee?"}]
+    assert with_thoughts(row, "rejected") == [{**message, "thought": ""} for message in worse.messages]
+    worse.turns[0] = Turn("a 1", thought="None?")
+    (row,) = outcome_pairs([best, worse])
+    assert (row["chosen_thoughts"], row["rejected_thoughts"]) == (["A fee?"], ["None?"])
+    assert with_thoughts(row, "rejected")[1]["thought"] == "None?"
 
 
 @pytest.mark.parametrize("count", [2, 3, 8, 9])

@@ -12,8 +12,7 @@ from transformers import AutoTokenizer
 from sweetrl_agent.config.packaged import FOLDER
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.core.messages import system_message
-from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.data.hinted import encode_hinted
+from sweetrl_agent.data.chat import Chat, encode_hinted
 from sweetrl_agent.trainers.offline import action_tokens
 from sweetrl_agent.trainers.sft import sft_dataset
 

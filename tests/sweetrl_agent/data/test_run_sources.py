@@ -6,15 +6,15 @@ from contextlib import closing
 
 import pytest
 
+from colbench_gym.files import read_rows
 from colbench_gym.simulators import make
 from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.embedded import with_dial
 from colbench_gym.tasks.task import BUDGET
 from sweetrl_agent.algorithms.critics import open_critic
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.envs.backend_demonstrations import Demonstrator
-from sweetrl_agent.evaluation.evaluate import evaluate_agent
+from sweetrl_agent.evaluation.held_out import evaluate_agent
 from sweetrl_agent.train import main
 
 STANDARD = "topics=12&relevant=3&wishes=2&turns=6&points=1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sweetrl_agent.data.files import read_rows, whole_batches, write_rows
+from colbench_gym.files import read_rows, whole_batches, write_rows
 
 
 @pytest.mark.parametrize(

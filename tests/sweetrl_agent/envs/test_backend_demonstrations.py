@@ -9,7 +9,7 @@ from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.simulators import make
 from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.embedded import family_of
-from sweetrl_agent.core.messages import hint_message
+from sweetrl_agent.core.hint import hint_message
 from sweetrl_agent.envs.backend_demonstrations import MOST_PLAIN, Demonstrator, demonstrations
 
 TASKS = load_tasks("embedded:train[:20]")

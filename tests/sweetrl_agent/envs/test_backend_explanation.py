@@ -9,14 +9,15 @@ import pytest
 
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.scoring.answer import ANSWER_MARKER
+from colbench_gym.scoring.measures import turns_heard
 from colbench_gym.simulators import make
 from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.embedded import family_of, reference_knowing
 from colbench_gym.tasks.rows import row_from_task, task_from_row
-from sweetrl_agent.config.job import Config
+from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.core.explanation import WishCounts
-from sweetrl_agent.envs.backend_explanation import KINDS, explain, failure, turns_asked, turns_heard, wish_counts
-from sweetrl_agent.envs.backend_oracle import open_oracle
+from sweetrl_agent.envs.backend_exact_credit import open_oracle
+from sweetrl_agent.envs.backend_explanation import KINDS, explain, failure, turns_asked, wish_counts
 
 TASK = next(task for task in load_tasks("embedded:test[:40]") if sum(fact.is_special for fact in task.hidden.facts) == 2)
 FAMILY, CHOICE = family_of(TASK)
@@ -212,5 +213,5 @@ def test_without_known_wishes_nothing_is_counted():
     ]
     human = '{"name": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"}'
     for simulator, known in ((human, 0), ("scripted", 1)):
-        config = Config().with_settings({"simulator": simulator, "sandbox": "embedded"})
+        config = make_config({"simulator": simulator, "sandbox": "embedded"})
         assert len(config.record.wish_counts([(row(talk()), TASK)], config)) == known

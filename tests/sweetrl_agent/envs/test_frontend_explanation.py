@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from colbench_gym.simulators.scripted_design import CONTENT
+from colbench_gym.simulators.pages.scripted_designer import CONTENT
 from colbench_gym.tasks import Task, load_tasks
 from colbench_gym.tasks.task import HiddenTask
 from sweetrl_agent.envs.colbench_frontend import FrontendRecord

@@ -6,15 +6,15 @@ import json
 
 import pytest
 
+from colbench_gym.files import write_rows
 from colbench_gym.lmrl.data import episodes
 from sweetrl_agent import compare, train
 from sweetrl_agent.algorithms.critics import check_needs
 from sweetrl_agent.algorithms.sweet import Sweet
-from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.envs.lmrl import FIRST_SEED, GameRecord, MazeRecord
 from sweetrl_agent.envs.registry import RECORDS, find_record
+from sweetrl_agent.evaluation.main_job import parse
 from sweetrl_agent.models.tiny import build_tokenizer
-from sweetrl_agent.train import parse
 
 MAZE = "LMRL-Maze-v0"
 

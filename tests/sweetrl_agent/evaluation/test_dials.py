@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
-from html import unescape
 from xml.etree import ElementTree
 
 import pytest
 
-from sweetrl_agent.compare import check
+from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.config.evaluation import CompareArguments
-from sweetrl_agent.config.job import Config
 from sweetrl_agent.evaluation import comparison
+from sweetrl_agent.evaluation.checks import check_comparison as check
 from sweetrl_agent.evaluation.dials import read_results, summarize
 from sweetrl_agent.reporting.comparison_parts import parts
+from sweetrl_agent.reporting.page import markdown
 
 QUERIES = {
     "easy": "topics=5&relevant=5&wishes=2-4&turns=10&points=2",
@@ -24,7 +23,7 @@ QUERIES = {
 }
 
 
-def _results(dial, success, algorithms=("zero_shot", "sweet")):
+def _results(dial, success, algorithms=("initial", "sweet")):
     score = {"success": success, "tests_passed": 0.5, "n": 4, "seeds": 2, "by_seed": [success, success]}
     score |= {
         "ci95_agents": {"success": [0.0, 1.0], "tests_passed": [0.0, 1.0]},
@@ -32,7 +31,7 @@ def _results(dial, success, algorithms=("zero_shot", "sweet")):
     }
     pair = {
         "a": "sweet",
-        "b": "zero_shot",
+        "b": "initial",
         "difference": 0.1,
         "ci95": [0.0, 0.2],
         "p": 0.5,
@@ -65,7 +64,7 @@ def folders(tmp_path):
 def test_a_row_holds_the_dial_and_the_numbers_on_test_tasks(folders):
     (row,) = summarize([read_results(folders["hard"])])
     assert (row["name"], row["tasks"]) == ("hard", f"embedded:test?{QUERIES['hard']}[:4]")
-    assert list(row["algorithms"]) == ["zero_shot", "sweet"]
+    assert list(row["algorithms"]) == ["initial", "sweet"]
     for numbers in row["algorithms"].values():
         assert numbers["success"] == pytest.approx(0.5) and numbers["by_seed"] == pytest.approx([0.5, 0.5])
         assert (numbers["n"], numbers["seeds"], set(numbers["ci95"])) == (4, 2, {"success", "tests_passed"})
@@ -96,7 +95,7 @@ def test_this_comparison_stands_in_its_place_among_the_others(place, names, fold
 
 
 def _checked(**settings):
-    check(CompareArguments(algorithms=["zero_shot", "sweet"], **settings), Config())
+    check(CompareArguments(algorithms=["initial", "sweet"], **settings), make_config())
 
 
 def test_a_folder_without_results_is_refused(tmp_path):
@@ -126,7 +125,7 @@ def test_a_place_outside_the_others_is_refused(place, folders):
 
 
 def _dials_part(results):
-    titles = {"zero_shot": "Zero-shot", "sweet": "SWEET-RL"}
+    titles = {"initial": "Initial policy", "sweet": "SWEET-RL"}
     return next((part for part in parts(results, titles, {}, {}, False) if part.identifier == "dials"), None)
 
 
@@ -136,19 +135,18 @@ def test_dials_are_drawn_in_order_with_their_names_on_the_axis(folders):
     results["dials"] = summarize([read_results(folder) for folder in folders.values()])
     part = _dials_part(results)
     (chart,) = part.charts
-    assert [(line.name, [point.y for point in line.points]) for line in chart.lines] == [
-        ("Zero-shot", pytest.approx([0.3, 0.4, 0.5, 0.6])),
-        ("SWEET-RL", pytest.approx([0.3, 0.4, 0.5, 0.6])),
-    ]
-    html = str(part.html())
-    ticks = re.findall(r'<text x="([\d.]+)" y="\d+" class="middle">([^<]*)</text>', html)
-    assert [unescape(name) for _, name in ticks] == ["easy", "standard", "hard", "dial 4", "dial of the tasks"]
-    assert [float(x) for x, _ in ticks[:4]] == sorted(float(x) for x, _ in ticks[:4])
+    means = chart.spec["datasets"]["means"]
+    for name in ("Initial policy", "SWEET-RL"):
+        line = [mean for mean in means if mean["series"] == name]
+        assert [mean["y"] for mean in line] == pytest.approx([0.3, 0.4, 0.5, 0.6])
+        assert [mean["x"] for mean in line] == sorted(mean["x"] for mean in line)
+    places, labels = (param["value"] for param in chart.spec["params"])
+    assert labels == ["easy", "standard", "hard", "dial 4"] and places == [0, 1, 2, 3]
     (table,) = part.tables
     assert [row[:3] for row in table.rows][:3] == [
-        ("easy", "Zero-shot", "30.0%"),
+        ("easy", "Initial policy", "30.0%"),
         ("easy", "SWEET-RL", "30.0%"),
-        ("standard", "Zero-shot", "40.0%"),
+        ("standard", "Initial policy", "40.0%"),
     ]
     (*_, hard, own) = [*QUERIES]
     assert part.notes[2] == f"hard: embedded:test?{QUERIES[hard]}[:4]."
@@ -157,10 +155,10 @@ def test_dials_are_drawn_in_order_with_their_names_on_the_axis(folders):
 
 def test_an_algorithm_of_one_dial_alone_has_a_row_and_no_line(folders):
     others = [read_results(folders[dial]) for dial in ("easy", "hard")]
-    results = _results("standard", 0.4, ("zero_shot", "sweet", "rft"))
+    results = _results("standard", 0.4, ("initial", "sweet", "rft"))
     results["dials"] = summarize([others[0], results, others[1]])
     part = _dials_part(results)
-    assert [line.name for line in part.charts[0].lines] == ["Zero-shot", "SWEET-RL"]
+    assert {mean["series"] for mean in part.charts[0].spec["datasets"]["means"]} == {"Initial policy", "SWEET-RL"}
     assert [row[0] for row in part.tables[0].rows if row[1] == "rft"] == ["standard"]
 
 
@@ -169,17 +167,19 @@ def test_the_chart_is_also_a_file_of_its_own_that_the_markdown_shows(folders):
     results["dials"] = summarize([read_results(folder) for folder in folders.values()])
     part = _dials_part(results)
     (name, drawn), *others = part.chart_files().items()
-    assert name == "charts/dials.svg" and not others and "![Success on test tasks](charts/dials.svg)" in part.markdown()
-    tree = ElementTree.fromstring(drawn)
+    assert (
+        name == "charts/dials.svg" and not others and "![Success on test tasks](charts/dials.svg)" in markdown("title", [part])
+    )
+    tree = ElementTree.fromstring(drawn.svg())
     texts = [element.text for element in tree.iter("{http://www.w3.org/2000/svg}text")]
     assert tree.tag == "{http://www.w3.org/2000/svg}svg" and {
-        "Zero-shot",
+        "Initial policy",
         "SWEET-RL",
         "easy",
         "standard",
         "hard",
         "dial 4",
     } < set(texts)
-    circles = tree.iter("{http://www.w3.org/2000/svg}circle")
-    centres = [float(circle.get("cx")) for circle in circles if circle.get("class") == "mean"]
+    marks = [mark for mark in tree.iter() if mark.get("aria-label") == "mean" and mark.get("transform")]
+    centres = [float(mark.get("transform").removeprefix("translate(").split(",")[0]) for mark in marks]
     assert len(centres) == len({*centres}) == 2 * len(QUERIES)  # side by side, though both lines have the same values

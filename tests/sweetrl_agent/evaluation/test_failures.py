@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from colbench_gym.files import read_rows
 from colbench_gym.scoring.intervals import mean_interval, wilson
 from sandboxes import SandboxError
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.explanation import PASSED, VOID, FailureKind
-from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.envs.colbench_backend import BackendRecord
 from sweetrl_agent.evaluation.failures import explain_shown, failures_of, summarize_failures
 

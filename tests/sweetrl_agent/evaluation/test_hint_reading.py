@@ -6,11 +6,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from colbench_gym.files import write_rows
 from sweetrl_agent.core.episode import Episode, Turn
-from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.evaluation import credit_accuracy
 from sweetrl_agent.evaluation.credit_accuracy import hint_reading
-from sweetrl_agent.evaluation.outcome import table
+from sweetrl_agent.evaluation.outcome import run_table
 
 NUM_TASKS = 4
 
@@ -28,7 +28,7 @@ class Reader:
 @pytest.fixture
 def run(make_run):
     """A run with a turn of four tasks each, at which two useful and two useless questions, one of them twice, and an answer were sampled."""
-    run = make_run(num_states=0)
+    run = make_run(**{"sweet.num_states": 0})
     trajectories, candidates = [], []
     for task in run.train[:NUM_TASKS]:
         useful, useless = _questions(task)
@@ -123,6 +123,6 @@ def test_it_stands_under_the_table_where_there_was_a_pair():
     assert (
         "\nHint reading: the initial policy as a critic with hidden information prefers the useful of two questions in "
         "61% (55% to 67%) of 512 pairs.\n"
-    ) in table({**results, "hint_reading": reading})
+    ) in run_table({**results, "hint_reading": reading})
     for without in ({}, {"hint_reading": {"accuracy": None, "pairs": 0, "turns": 0}}):
-        assert "hint" not in table({**results, **without})
+        assert "hint" not in run_table({**results, **without})

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sweetrl_agent.core.policy import InRounds, Utterance
+from sweetrl_agent.core.policy import BatchAdapter, Utterance
 from sweetrl_agent.evaluation.best_of_n import RememberingPolicy
 from sweetrl_agent.evaluation.credit_accuracy import KINDS, Turn, pair_accuracy, rank_correlation
 from sweetrl_agent.evaluation.simulators import variance_shares
 from sweetrl_agent.evaluation.statistics import score_of, task_table
-from sweetrl_agent.rollouts.scheduler import Best, BestOf
+from sweetrl_agent.rollouts.speakers import BestOf, BestOfNSampler
 
 
 def test_rank_correlation_is_spearmans_and_knows_its_limits():
@@ -93,12 +93,12 @@ def test_the_best_of_n_by_credit_is_said_and_candidates_are_nested():
     dialogues = [[{"role": "user", "content": "one"}], [{"role": "user", "content": "two"}]]
     seen = []
 
-    def credit(dialogue, hidden, texts):
+    def credit(dialogue, hidden, texts, replies):
         seen.append((dialogue[0]["content"], hidden, texts))
         return [-float(text) for text in texts]
 
     def say(count):
-        speaker = Best(InRounds(remembering), BestOf(count, credit))
+        speaker = BestOfNSampler(BatchAdapter(remembering), BestOf(count, credit))
         for number, (dialogue, hidden) in enumerate(zip(dialogues, ("c1", "c2"), strict=True)):
             speaker.ask(number, SimpleNamespace(messages=dialogue, hidden_information=hidden), 7 + number)
         return [utterance for _, utterance in sorted(speaker.step())]

@@ -7,13 +7,14 @@ import torch
 import yaml
 from peft import LoraConfig
 
-from sweetrl_agent.config.job import Config
-from sweetrl_agent.evaluation.policies import PolicySpec, find_policies
+from colbench_gym.evaluation.policies import find_policies
+from sweetrl_agent.algorithms.settings import make_config
+from sweetrl_agent.evaluation.model_policies import KINDS, ModelSpec
 from sweetrl_agent.evaluation.policy_loading import _base_of, check, load
 
 
 def _spec(folder, **settings):
-    return PolicySpec("policy", str(folder), "model", str(folder), settings=settings)
+    return ModelSpec("policy", str(folder), "model", str(folder), settings=settings)
 
 
 @pytest.mark.parametrize("place", ["policy", "rft/agent"])
@@ -31,18 +32,18 @@ def test_the_base_of_an_adapter_is_found_after_its_run_has_moved(place, tmp_path
 def test_a_tiny_policy_is_sampled_in_the_dtype_of_its_run(tiny_model_folder, monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    config = Config().with_settings({"tasks": "embedded:test[:2]", "model": str(tiny_model_folder)})
+    config = make_config({"tasks": "embedded:test[:2]", "model": str(tiny_model_folder)})
     dtypes = [load(_spec(tiny_model_folder, **of), config, {}).model.dtype for of in ({"model": "tiny"}, {"model": "x"}, {})]
     assert dtypes == [torch.float32, torch.bfloat16, torch.bfloat16]
 
 
 def test_the_model_as_it_came_has_the_prompt_that_it_was_evaluated_with(tiny_model_folder, tmp_path):
     settings = {"env": "ColBench-Backend-v0", "model": str(tiny_model_folder), "system_prompt": "brief", "temperature": 0.7}
-    config = Config().with_settings({"tasks": "embedded:test[:2]", "model": str(tiny_model_folder)})
+    config = make_config({"tasks": "embedded:test[:2]", "model": str(tiny_model_folder)})
     found = {}
     for prompt in ("example", ""):
         (tmp_path / "config.yaml").write_text(yaml.safe_dump({**settings, "eval_pretrained": prompt}))
-        (found[prompt],) = find_policies([f"{tmp_path}:pretrained"])
+        (found[prompt],) = find_policies([f"{tmp_path}:pretrained"], KINDS)
     assert (found["example"].kind, found["example"].place) == ("model", str(tiny_model_folder))
     assert found["example"].name == f"{tmp_path.name}/pretrained"
     assert found["example"].settings == {**settings, "system_prompt": "example", "eval_pretrained": "example"}

@@ -14,13 +14,13 @@ from sweetrl_agent.evaluation.statistics import (
     Components,
     agents_interval,
     algorithm_interval,
+    cell_table,
     components,
-    pass_at_k,
-    pass_hat_k,
     permutation_p,
     power,
     score_interval,
     score_of,
+    share_difference_interval,
     task_table,
     tasks_needed,
 )
@@ -169,7 +169,7 @@ def test_power_is_that_of_a_noncentral_t_test(difference, parts, seeds, tasks):
 
 def test_without_variance_every_difference_is_seen():
     assert power(0.1, Components(0.0, 0.0, 0.0), 2, 2) == 1.0
-    assert tasks_needed(0.1, Components(0.0, 0.0, 0.0), 2) == 2
+    assert tasks_needed(0.1, Components(0.0, 0.0, 0.0), 2) == tasks_needed(0.1, Components(0.0, 0.0, 0.0), 2, wanted=1.0) == 2
 
 
 @pytest.mark.parametrize("wanted", [0.5, 0.8])
@@ -219,11 +219,9 @@ def test_holm_is_what_the_definition_says():
     assert holm([0.6, 0.7]) == [1.0, 1.0] and holm([]) == []
 
 
-@pytest.mark.parametrize(("successes", "episodes", "k"), [(0, 5, 2), (2, 5, 2), (3, 5, 3), (5, 5, 1)])
-def test_pass_rates_count_all_choices_of_k_episodes(successes, episodes, k):
-    drawn = [sum(choice) for choice in itertools.combinations([1] * successes + [0] * (episodes - successes), k)]
-    assert pass_at_k(successes, episodes, k) == pytest.approx(np.mean([count > 0 for count in drawn]))
-    assert pass_hat_k(successes, episodes, k) == pytest.approx(np.mean([count == k for count in drawn]))
+def test_of_no_tasks_an_interval_says_nothing():
+    with pytest.warns(RuntimeWarning, match="empty|invalid"):
+        assert np.isnan(agents_interval(np.zeros((2, 0)))).all()
 
 
 def test_degenerate_tables_have_an_interval():
@@ -235,6 +233,7 @@ def test_no_success_at_all_is_no_certainty():
     none, all_ = np.zeros((2, 40)), np.ones((1, 40))
     assert score_interval(none) == pytest.approx((0.0, 0.0876), abs=1e-3)  # Wilson's, 0 of 40
     assert score_interval(all_, agents_interval) == pytest.approx((0.9124, 1.0), abs=1e-3)
+    assert score_interval(np.ones((1, 1))) == pytest.approx((0.2065, 1.0), abs=1e-3)
     mixed = np.array([[0.0, 1.0, 1.0, 0.0], [1.0, 0.0, 1.0, 0.0]])
     assert score_interval(mixed) == algorithm_interval(mixed)
 
@@ -251,6 +250,16 @@ def test_a_score_is_cut_to_what_can_be_and_says_its_numbers():
     assert score_interval(np.full((2, 3), 0.5)) == (0.5, 0.5)  # neither none nor all
 
 
+def test_a_cell_is_a_table_of_the_rows_that_have_its_values():
+    row = {"outcome": "answered", "success": 0, "return": 2.5}
+    easy, hard = ({**row, "task_id": "a", "level": level, "success": success} for level, success in (("easy", 1), ("hard", 0)))
+    rows = {0: [easy, hard], 1: [hard, {**easy, "task_id": "b"}, easy]}
+    assert cell_table(rows, {"level": "easy"}).tolist() == [[1.0], [1.0]]
+    assert cell_table(rows, {"level": "hard", "outcome": "answered"}).tolist() == [[0.0], [0.0]]
+    assert cell_table(rows, {"level": "hard"}, "return").tolist() == [[2.5], [2.5]]
+    assert cell_table(rows, {"level": "easy", "task_id": "b"}).shape == (2, 0)
+
+
 def test_a_table_has_the_order_of_the_ids_and_of_the_seeds():
     def rows(*cells):
         return [{"task_id": task, "outcome": "answered", "success": value} for task, value in cells]
@@ -258,3 +267,12 @@ def test_a_table_has_the_order_of_the_ids_and_of_the_seeds():
     table = task_table({3: rows(("b", 1), ("a", 0), ("b", 0)), 1: rows(("a", 1), ("b", 1), ("c", 1))}, "success")
     assert table.tolist() == [[0.0, 0.5], [1.0, 1.0]] and table.dtype == float
     assert task_table({0: [], 1: []}, "success").shape == (2, 0)
+
+
+def test_differences_that_are_all_equal_are_no_certainty():
+    low, high = share_difference_interval(np.zeros((2, 40)))
+    assert low < 0 < high
+    low, high = share_difference_interval(np.full((2, 40), 0.25))
+    assert low < 0.25 < high < 0.5
+    differences = np.array([[0.0, 1.0, -1.0, 0.0], [1.0, 0.0, 1.0, 0.0]])
+    assert share_difference_interval(differences) == algorithm_interval(differences)

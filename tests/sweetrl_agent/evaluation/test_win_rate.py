@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sweetrl_agent.data.files import write_rows
+from colbench_gym.files import write_rows
 from sweetrl_agent.evaluation.win_rate import recorded, summarize
 
 

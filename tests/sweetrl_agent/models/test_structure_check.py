@@ -39,8 +39,3 @@ def test_adapters_must_fit_their_base_model(folder, tmp_path):
         settings = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
         (broken / "adapter_config.json").write_text(json.dumps({**settings, **changes}))
         assert re.search(fault, found := _fault(broken, folder)), found
-
-
-def test_no_weights_are_read(folder, monkeypatch):
-    monkeypatch.setattr("safetensors.safe_open", lambda *_, **__: pytest.fail("opened"))
-    check_model_files(str(folder), "main")

@@ -13,6 +13,7 @@ from sweetrl_agent.policies import continuous, slots
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
 from sweetrl_agent.policies.slots import BLOCK, SlotCache, can_use_slots
 from sweetrl_agent.policies.transformers import TransformersPolicy
+from sweetrl_agent.policies.utterances import Speaker
 
 TEXTS = ("Hi.", "I need the total of my prices, without those of last year.", "def total(prices)?", "What about empty lists?")
 DIALOGUES = [[{"role": "user", "content": text}] for text in TEXTS]
@@ -21,15 +22,15 @@ DIALOGUES = [[{"role": "user", "content": text}] for text in TEXTS]
 @pytest.fixture
 def make_policy(make_tiny_model, tiny_tokenizer):
     """Function: settings -> a continuous policy on the tiny model."""
-    return lambda **settings: ContinuousTransformersPolicy(
-        make_tiny_model(1), tiny_tokenizer, **{"max_new_tokens": 12, **settings}
+    return lambda batch_size=64, **settings: ContinuousTransformersPolicy(
+        make_tiny_model(1), Speaker(tiny_tokenizer, 12, **settings), batch_size=batch_size
     )
 
 
 @pytest.fixture
 def in_rounds(make_tiny_model, tiny_tokenizer):
     """Function: dialogues, seeds -> what `model.generate` makes of them one by one."""
-    policy = TransformersPolicy(make_tiny_model(1), tiny_tokenizer, max_new_tokens=12)
+    policy = TransformersPolicy(make_tiny_model(1), Speaker(tiny_tokenizer, 12))
     return lambda dialogues, seeds: [policy.generate([d], [s])[0] for d, s in zip(dialogues, seeds, strict=True)]
 
 
@@ -68,7 +69,7 @@ def _equal(own, expected):
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.6, "response_prefix": "I WANT"}], ids=["plain", "begun"])
 def test_any_number_of_slots_says_the_same(slots, settings, make_policy, make_tiny_model, tiny_tokenizer):
     dialogues, seeds = DIALOGUES * 3, list(range(12))
-    plain = TransformersPolicy(make_tiny_model(1), tiny_tokenizer, max_new_tokens=12, **settings)
+    plain = TransformersPolicy(make_tiny_model(1), Speaker(tiny_tokenizer, 12, **settings))
     expected = [plain.generate([d], [s])[0] for d, s in zip(dialogues, seeds, strict=True)]
     _equal(make_policy(batch_size=slots, **settings).generate(dialogues, seeds), expected)
     assert len({u.text for u in expected}) > 8
@@ -93,12 +94,12 @@ def test_a_second_turn_reads_only_what_is_new(make_policy, in_rounds, read, tiny
     policy.add("a", DIALOGUES[1], 5)
     first = _run(policy)["a"]
     longer = [*DIALOGUES[1], {"role": "assistant", "content": first.text}, {"role": "user", "content": "Yes, please."}]
-    before = len(policy.prompt_ids(longer))
+    before = len(policy.speaker.prompt(longer))
     read.clear()
     policy.add("a", longer, 6)
     second = _run(policy)["a"]
     _equal([second], in_rounds([longer], [6]))
-    assert read[0][1] < before - len(policy.prompt_ids(DIALOGUES[1])) + 2, "the first turn's tokens are in the cache"
+    assert read[0][1] < before - len(policy.speaker.prompt(DIALOGUES[1])) + 2, "the first turn's tokens are in the cache"
 
 
 def test_another_past_under_the_same_name_is_read_anew(make_policy, in_rounds):
@@ -121,14 +122,14 @@ INSTRUCTIONS = "Ask one question in each message. " * 5
 @pytest.mark.parametrize("slots", [1, 2, 64])
 def test_instructions_change_nothing_but_the_time(slots, make_policy, make_tiny_model, tiny_tokenizer):
     dialogues, seeds = [*DIALOGUES, DIALOGUES[1], *DIALOGUES], list(range(9))
-    plain = TransformersPolicy(make_tiny_model(1), tiny_tokenizer, max_new_tokens=12, system_prompt=INSTRUCTIONS)
+    plain = TransformersPolicy(make_tiny_model(1), Speaker(tiny_tokenizer, 12, system_prompt=INSTRUCTIONS))
     policy = make_policy(batch_size=slots, system_prompt=INSTRUCTIONS)
     _equal(policy.generate(dialogues, seeds), [plain.generate([d], [s])[0] for d, s in zip(dialogues, seeds, strict=True)])
 
 
 def test_instructions_are_read_once_while_a_dialogue_holds_them(make_policy, read):
-    policy, own = make_policy(system_prompt=INSTRUCTIONS), [make_policy().prompt_ids(dialogue) for dialogue in DIALOGUES]
-    rest = [len(policy.prompt_ids(dialogue)) - len(policy._instructions) for dialogue in DIALOGUES]
+    policy, own = make_policy(system_prompt=INSTRUCTIONS), [make_policy().speaker.prompt(dialogue) for dialogue in DIALOGUES]
+    rest = [len(policy.speaker.prompt(dialogue)) - len(policy._instructions) for dialogue in DIALOGUES]
     for i in (0, 1):
         policy.add(i, DIALOGUES[i], i)
     policy.step()
@@ -200,8 +201,8 @@ def test_a_lora_adapter_speaks_too(make_tiny_model, tiny_tokenizer):
 
     model = get_peft_model(make_tiny_model(1), LoraConfig(target_modules="all-linear", init_lora_weights=False))
     assert can_use_slots(model)
-    plain = TransformersPolicy(model, tiny_tokenizer, max_new_tokens=12).generate(DIALOGUES, [1, 2, 3, 4])
-    _equal(ContinuousTransformersPolicy(model, tiny_tokenizer, max_new_tokens=12).generate(DIALOGUES, [1, 2, 3, 4]), plain)
+    plain = TransformersPolicy(model, Speaker(tiny_tokenizer, 12)).generate(DIALOGUES, [1, 2, 3, 4])
+    _equal(ContinuousTransformersPolicy(model, Speaker(tiny_tokenizer, 12)).generate(DIALOGUES, [1, 2, 3, 4]), plain)
 
 
 def test_models_that_forget_are_left_to_the_library(make_tiny_model):
@@ -217,7 +218,7 @@ def test_models_that_forget_are_left_to_the_library(make_tiny_model):
 
 def test_the_protocol_tells_it_from_others(make_policy, make_tiny_model, tiny_tokenizer):
     assert isinstance(make_policy(), ContinuousPolicy)
-    assert not isinstance(TransformersPolicy(make_tiny_model(1), tiny_tokenizer, max_new_tokens=2), ContinuousPolicy)
+    assert not isinstance(TransformersPolicy(make_tiny_model(1), Speaker(tiny_tokenizer, 2)), ContinuousPolicy)
 
 
 def test_nothing_touches_the_global_stream(make_policy):

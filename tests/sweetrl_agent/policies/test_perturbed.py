@@ -12,6 +12,7 @@ from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
 from sweetrl_agent.policies.perturbed import PerturbedModel
 from sweetrl_agent.policies.slots import body, can_use_slots
 from sweetrl_agent.policies.transformers import TransformersPolicy
+from sweetrl_agent.policies.utterances import Speaker
 
 BETA, TEMPERATURE = 3.0, 0.7
 DIALOGUES = [
@@ -47,8 +48,8 @@ def _by_hand(parts, ids):
         return torch.log_softmax((log_pi + BETA * (torch.minimum(first, second) - v)) / TEMPERATURE, dim=-1)
 
 
-def _policy(model, tokenizer, kind=ContinuousTransformersPolicy, **settings):
-    return kind(model, tokenizer, max_new_tokens=6, temperature=TEMPERATURE, batch_size=2, **settings)
+def _policy(model, tokenizer, kind=ContinuousTransformersPolicy):
+    return kind(model, Speaker(tokenizer, 6, TEMPERATURE), batch_size=2)
 
 
 @pytest.mark.parametrize("kind", [ContinuousTransformersPolicy, TransformersPolicy])

@@ -13,9 +13,9 @@ from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.models.tiny import build_model
 from sweetrl_agent.policies import prefix_tree as module
-from sweetrl_agent.policies.prefix_tree import padded_tree, prefix_tree
+from sweetrl_agent.policies.prefix_tree import padded_tree, prefix_tree, tokens_read
 from sweetrl_agent.policies.slots import body
-from sweetrl_agent.trainers.learner import log_probs_and_values
+from sweetrl_agent.trainers.token_passes import log_probs_and_values
 from sweetrl_agent.trainers.trl.cpu_head import _replace
 
 from ..families import FAMILIES, build_tokenizer
@@ -32,6 +32,13 @@ def model(tiny_tokenizer):
 def _turns(ids):
     """Turn ids of a row: two turns of the agent, where it is long enough."""
     return [(0, 1, 1, 0, 2, 2)[i] if i < 6 else 0 for i in range(len(ids))]
+
+
+def test_the_tokens_read_are_those_of_packed_rows_where_packing_pays_off():
+    rows = [[1, 2, 3, 4], [1, 2, 3, 5], [1, 2, 3, 4], [9, 9]]
+    assert tokens_read(rows, [0, 0, 0, 1]) == 5 + 2
+    assert tokens_read(rows, [0, 1, 2, 3]) == 4 + 4 + 2  # nothing is shared but whole rows, which are read once
+    assert tokens_read([[1, 2], [3, 4]], [0, 0]) == 4 and tokens_read([], []) == 0
 
 
 @given(rows=rows)
@@ -70,7 +77,7 @@ def test_what_has_little_in_common_is_read_as_it_is():
     assert prefix_tree([shared + [11], shared + [12]], [0, 1]) is None, "of different groups"
     assert prefix_tree([[1, *range(10, 30)], [1, *range(40, 60)]], [0, 0]) is None, "too little"
     assert prefix_tree([shared, shared, shared], [0, 1, 1]) is None, "equal rows, which are read once anyway"
-    assert prefix_tree([shared + [11], shared + [12]], [0, 0]) is not None
+    assert prefix_tree([shared + [11], shared + [12]], [0, 0]).inputs["input_ids"].shape == (1, 12)
 
 
 def _dialogues(name):
@@ -181,9 +188,10 @@ def test_token_level_values(split, monkeypatch):
     assert torch.equal(shared.is_last, plain.is_last) and read[1] < 0.6 * read[0]
 
 
-def test_padding_is_no_token():
+def test_padding_is_no_token(make_tiny_model):
     ids = [[5, 6, 7, 0, 0], [5, 6, 7, 8, 9], [5, 6, 0, 8, 9]]
-    tree = padded_tree(torch.tensor(ids), torch.tensor([[1, 1, 1, 0, 0], [1] * 5, [1] * 5]), torch.zeros(3, dtype=torch.long))
+    mask, groups = torch.tensor([[1, 1, 1, 0, 0], [1] * 5, [1] * 5]), torch.zeros(3, dtype=torch.long)
+    tree = padded_tree(make_tiny_model(), torch.tensor(ids), mask, groups)
     assert tree.inputs["input_ids"].tolist() == [[5, 6, 0, 8, 9, 7, 8, 9]]
     assert tree.inputs["position_ids"].tolist() == [[0, 1, 2, 3, 4, 2, 3, 4]]
     assert tree.places.tolist() == [[0, 1, 5, 0, 0], [0, 1, 5, 6, 7], [0, 1, 2, 3, 4]]

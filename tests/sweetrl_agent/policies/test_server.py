@@ -15,15 +15,16 @@ import pytest
 import torch
 
 from colbench_gym.errors import AgentDownError, AgentError, ColBenchError
-from sweetrl_agent.config.job import Config
+from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.policy import ContinuousPolicy, sample_each
 from sweetrl_agent.models.loading import load_policy
 from sweetrl_agent.policies.server import ServerPolicy
 from sweetrl_agent.policies.transformers import TransformersPolicy
+from sweetrl_agent.policies.utterances import Speaker
 from sweetrl_agent.trainers.preflight import check_server
 from tests.colbench_gym.servers.imitations import KINDS, imitating
-from tests.colbench_gym.simulators import chat_servers
+from tests.colbench_gym.simulators.model import chat_servers
 
 DIALOGUES = [[{"role": "user", "content": text}] for text in ("Hi.", "I need the total of my prices.", "def total(prices)?")]
 SEEDS = [5, 6, 7]
@@ -33,7 +34,7 @@ SEEDS = [5, 6, 7]
 def make_policy(tiny_tokenizer):
     """Function: servers, settings -> a policy on them."""
     return lambda *servers, path="agent", **settings: ServerPolicy(
-        path, tiny_tokenizer, [server.url for server in servers], 8, 1.0, 4, **settings
+        path, Speaker(tiny_tokenizer, 8, **settings), [server.url for server in servers], 4
     )
 
 
@@ -41,7 +42,7 @@ def make_policy(tiny_tokenizer):
 def test_two_servers_say_what_this_process_would(serve, make_policy, make_tiny_model, tiny_tokenizer, settings):
     servers = serve("agent"), serve("agent", "another")
     policy = make_policy(*servers, **settings)
-    expected = TransformersPolicy(make_tiny_model(1), tiny_tokenizer, max_new_tokens=8, **settings).generate(DIALOGUES, SEEDS)
+    expected = TransformersPolicy(make_tiny_model(1), Speaker(tiny_tokenizer, 8, **settings)).generate(DIALOGUES, SEEDS)
     said = policy.generate(DIALOGUES, SEEDS)
     assert [(u.text, u.token_ids) for u in said] == [(u.text, u.token_ids) for u in expected]
     assert torch.allclose(
@@ -75,7 +76,7 @@ def test_other_servers_get_text_and_give_text(serve, make_policy):
 def test_every_kind_of_server_speaks_and_reads_the_settings_of_sampling(kind, tiny_tokenizer, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with imitating(kind, tokenizer=tiny_tokenizer) as server:
-        policy = ServerPolicy("m", tiny_tokenizer, [server.url], 8, 0.8, 2, system_prompt="Ask first.")
+        policy = ServerPolicy("m", Speaker(tiny_tokenizer, 8, 0.8, "Ask first."), [server.url], 2)
         (said,) = policy.generate(DIALOGUES[:1], SEEDS[:1])
         assert (said.text, said.finish_reason, said.usage, said.error) == ("Two decimals?", "stop", (9, 5), None)
         assert bool(said.token_ids) == bool(said.log_probs) == kind.has_tokens
@@ -115,7 +116,7 @@ def test_a_bad_reply_is_an_utterance_with_an_error_and_not_the_end(body, what, t
     with chat_servers.serving() as server:
         bad, good = chat_servers.returns(body), chat_servers.says("Fine.")
         server.script = [lambda handler: (bad if handler.asked["seed"] == SEEDS[1] else good)(handler)]
-        policy = ServerPolicy("m", tiny_tokenizer, [chat_servers.url(server)], 8, 1.0, 4)
+        policy = ServerPolicy("m", Speaker(tiny_tokenizer, 8), [chat_servers.url(server)], 4)
         said = policy.generate(DIALOGUES, SEEDS)
         with pytest.raises(AgentError, match="A request to the server at"):
             sample_each(policy, DIALOGUES, [[seed] for seed in SEEDS])
@@ -130,7 +131,9 @@ def test_usage_that_lacks_a_count_is_unknown(tiny_tokenizer, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with chat_servers.serving() as server:
         server.script = [chat_servers.returns(b'{"choices": [{"message": {"content": "Hi."}}], "usage": {"prompt_tokens": 3}}')]
-        (said,) = ServerPolicy("m", tiny_tokenizer, [chat_servers.url(server)], 8, 1.0, 4).generate(DIALOGUES[:1], SEEDS[:1])
+        (said,) = ServerPolicy("m", Speaker(tiny_tokenizer, 8), [chat_servers.url(server)], 4).generate(
+            DIALOGUES[:1], SEEDS[:1]
+        )
     assert (said.text, said.usage) == ("Hi.", None)
 
 
@@ -139,7 +142,7 @@ def test_a_server_without_tokens_is_refused_where_they_are_needed(tiny_tokenizer
     (tmp_path / "adapter_config.json").write_text("{}")
     with imitating(KINDS[2]) as server:
         for needs_tokens in (
-            lambda: ServerPolicy(str(tmp_path), tiny_tokenizer, [server.url], 8, 1.0, 4),
+            lambda: ServerPolicy(str(tmp_path), Speaker(tiny_tokenizer, 8), [server.url], 4),
             lambda: check_server(server.url, "OPENAI_API_KEY", needs_tokens=True),
         ):
             with pytest.raises(
@@ -147,7 +150,7 @@ def test_a_server_without_tokens_is_refused_where_they_are_needed(tiny_tokenizer
             ):
                 needs_tokens()
         with pytest.raises(ColBenchError, match="^Messages that start with 'I WANT' need servers that take prompts as tokens"):
-            ServerPolicy("m", tiny_tokenizer, [server.url], 8, 1.0, 4, response_prefix="I WANT")
+            ServerPolicy("m", Speaker(tiny_tokenizer, 8, response_prefix="I WANT"), [server.url], 4)
         check_server(server.url, "OPENAI_API_KEY")
 
 
@@ -205,7 +208,7 @@ def test_a_server_that_is_not_there_or_refuses_is_said(serve, make_policy, tiny_
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         with pytest.raises(ColBenchError, match="^No server answers at http://127.0.0.1:"):
-            ServerPolicy("agent", tiny_tokenizer, [f"http://127.0.0.1:{nobody.getsockname()[1]}/v1"], 8, 1.0, 4)
+            ServerPolicy("agent", Speaker(tiny_tokenizer, 8), [f"http://127.0.0.1:{nobody.getsockname()[1]}/v1"], 4)
     server = serve("agent")
     policy = make_policy(server)
     server.names = ()
@@ -217,8 +220,8 @@ def test_a_server_that_is_not_there_or_refuses_is_said(serve, make_policy, tiny_
 
 def test_the_engine_needs_addresses_which_are_no_setting_of_the_results():
     with pytest.raises(ValueError, match="^`engine` 'server' needs `server_urls`"):
-        Config(model=ModelArguments(engine="server"))
-    config = Config(model=ModelArguments(engine="server", server_urls=["http://127.0.0.1:8000/v1"]))
+        make_config({"engine": "server"})
+    config = make_config({"engine": "server", "server_urls": ["http://127.0.0.1:8000/v1"]})
     assert config.settings()["engine"] == "server" and "server_urls" not in config.settings()
 
 

@@ -14,6 +14,7 @@ from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.models.tiny import build_model
 from sweetrl_agent.policies import transformers
 from sweetrl_agent.policies.transformers import SAMPLING_BLOCK, SeededSampling, TransformersPolicy, sample
+from sweetrl_agent.policies.utterances import Speaker
 
 DIALOGUES = [[{"role": "user", "content": text}] for text in ("Hi.", "I need the total of my prices.", "def total(prices)?")]
 LOGITS = torch.tensor([1.0, -0.5, 0.3, 2.0, -1.0, 0.0])
@@ -22,7 +23,9 @@ LOGITS = torch.tensor([1.0, -0.5, 0.3, 2.0, -1.0, 0.0])
 @pytest.fixture
 def make_policy(make_tiny_model, tiny_tokenizer):
     """Function: settings -> a policy on the tiny model."""
-    return lambda **settings: TransformersPolicy(make_tiny_model(1), tiny_tokenizer, **{"max_new_tokens": 8, **settings})
+    return lambda batch_size=64, **settings: TransformersPolicy(
+        make_tiny_model(1), Speaker(tiny_tokenizer, **{"max_new_tokens": 8, **settings}), batch_size=batch_size
+    )
 
 
 def _sample(temperature=1.0, top_p=1.0, count=20000):
@@ -166,8 +169,8 @@ def test_a_row_ends_at_a_stop_text_and_says_the_same(stop, model_seed, pad, make
     tokenizer = copy.deepcopy(tiny_tokenizer)
     if pad == "end":
         tokenizer.pad_token = tokenizer.eos_token
-    policy, steps = TransformersPolicy(make_tiny_model(model_seed), tokenizer, 60), []
-    policy.chat.template.stop_text, policy._utterances.stop_texts = stop, [stop]
+    policy, steps = TransformersPolicy(make_tiny_model(model_seed), Speaker(tokenizer, 60)), []
+    policy.speaker.chat.template.stop_text, policy.speaker.utterances.stop_texts = stop, [stop]
     policy.model.register_forward_pre_hook(lambda *given: steps.append(1))
     stopped, needed = policy.generate(DIALOGUES * 2, range(6)), len(steps)
     with monkeypatch.context() as patch:
@@ -195,7 +198,7 @@ def test_misuse_is_refused(make_policy, tiny_tokenizer):
     tokenizer = copy.deepcopy(tiny_tokenizer)
     tokenizer.chat_template = None
     with pytest.raises(ValueError, match="^The tokenizer has no chat template; use an instruction-tuned model, or set"):
-        TransformersPolicy(build_model(tokenizer, 32, 1, 0), tokenizer, 8)
+        TransformersPolicy(build_model(tokenizer, 32, 1, 0), Speaker(tokenizer, 8))
 
 
 def test_a_saved_model_says_the_same(tiny_model_folder, make_tiny_model, tiny_tokenizer):
@@ -204,7 +207,7 @@ def test_a_saved_model_says_the_same(tiny_model_folder, make_tiny_model, tiny_to
 
     arguments = ModelArguments(model=str(tiny_model_folder), max_new_tokens=8, temperature=1.0, dtype="float32")
     loaded = load_policy(str(tiny_model_folder), str(tiny_model_folder), arguments)
-    policy = TransformersPolicy(make_tiny_model(), tiny_tokenizer, max_new_tokens=8)
+    policy = TransformersPolicy(make_tiny_model(), Speaker(tiny_tokenizer, 8))
     assert [u.text for u in loaded.generate(DIALOGUES, [1, 2, 3])] == [u.text for u in policy.generate(DIALOGUES, [1, 2, 3])]
 
 
@@ -212,5 +215,5 @@ def test_an_agent_that_forgets_reads_the_latest_turns_only(make_policy):
     policy = make_policy(system_prompt="Be brief.", history=1)
     said = [("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "d"), ("user", "e")]
     dialogue = [{"role": role, "content": content} for role, content in said]
-    expected = make_policy(system_prompt="Be brief.").prompt_ids(dialogue[2:])
-    assert policy.prompt_ids(dialogue) == expected != make_policy(system_prompt="Be brief.").prompt_ids(dialogue)
+    expected = make_policy(system_prompt="Be brief.").speaker.prompt(dialogue[2:])
+    assert policy.speaker.prompt(dialogue) == expected != make_policy(system_prompt="Be brief.").speaker.prompt(dialogue)

@@ -6,6 +6,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.core.episode import LENGTH, STOP
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.evaluation.policy_loading import own_policy
@@ -75,7 +76,7 @@ def test_a_policy_of_the_users_own_may_think():
         def generate(self, dialogues, seeds):
             return [Utterance("<think>a</think>b") for _ in dialogues]
 
-    (found,) = own_policy(Own).generate([[]], [0])
+    (found,) = own_policy(Own, make_config()).generate([[]], [0])
     assert (found.text, found.thought) == ("b", "<think>a</think>")
-    (found,) = own_policy(Own, "none").generate([[]], [0])
+    (found,) = own_policy(Own, make_config({"reasoning": "none"})).generate([[]], [0])
     assert found.text == "<think>a</think>b"

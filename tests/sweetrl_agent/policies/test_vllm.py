@@ -10,6 +10,7 @@ import pytest
 
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.models.loading import load_policy
+from sweetrl_agent.policies.utterances import Speaker
 from sweetrl_agent.policies.vllm import VLLMPolicy
 
 
@@ -28,9 +29,6 @@ class _LLM:
     @property
     def said(self):
         return [*self.tokenizer("yes")["input_ids"], self.tokenizer.eos_token_id]
-
-    def get_tokenizer(self):
-        return self.tokenizer
 
     def reset_prefix_cache(self):
         self.resets += 1
@@ -54,8 +52,13 @@ def vllm(monkeypatch, tiny_tokenizer):
         monkeypatch.setitem(sys.modules, name, module)
 
 
-def test_new_weights_of_a_whole_model_are_read_by_the_engine(vllm, tmp_path):
-    policy = VLLMPolicy(str(tmp_path), str(tmp_path), 8, 1.0)
+@pytest.fixture
+def speaker(tiny_tokenizer):
+    return Speaker(tiny_tokenizer, 8)
+
+
+def test_new_weights_of_a_whole_model_are_read_by_the_engine(vllm, speaker, tmp_path):
+    policy = VLLMPolicy(str(tmp_path), str(tmp_path), speaker)
     policy.load_weights(str(tmp_path))
     assert policy.llm.called == [("reload_weights", {"weights_path": str(tmp_path)})] and policy.llm.resets == 1
     (said,) = policy.generate([[{"role": "user", "content": "Hi."}]], [3])
@@ -64,22 +67,22 @@ def test_new_weights_of_a_whole_model_are_read_by_the_engine(vllm, tmp_path):
 
 
 @pytest.mark.parametrize(("rank", "most"), [(4, 8), (16, 16), (24, 32), (512, 512)])
-def test_the_engine_takes_adapters_of_every_rank(rank, most, vllm, tmp_path):
+def test_the_engine_takes_adapters_of_every_rank(rank, most, vllm, speaker, tmp_path):
     (tmp_path / "adapter_config.json").write_text(json.dumps({"r": rank}))
-    assert VLLMPolicy(str(tmp_path), "base", 8, 1.0).llm.engine["max_lora_rank"] == most
-    assert "max_lora_rank" not in VLLMPolicy("base", "base", 8, 1.0).llm.engine
+    assert VLLMPolicy(str(tmp_path), "base", speaker).llm.engine["max_lora_rank"] == most
+    assert "max_lora_rank" not in VLLMPolicy("base", "base", speaker).llm.engine
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_the_engine_samples_in_the_dtype_of_the_settings_and_returns_its_own_log_probabilities(dtype, vllm, tmp_path):
-    arguments = ModelArguments(model=str(tmp_path), engine="vllm", dtype=dtype)
-    engine = load_policy(str(tmp_path), str(tmp_path), arguments).llm.engine
+def test_the_engine_samples_in_the_dtype_of_the_settings_and_returns_its_own_log_probabilities(dtype, vllm, tiny_model_folder):
+    arguments = ModelArguments(model=str(tiny_model_folder), engine="vllm", dtype=dtype)
+    engine = load_policy(str(tiny_model_folder), str(tiny_model_folder), arguments).llm.engine
     assert (engine["dtype"], engine["logprobs_mode"]) == (dtype, "processed_logprobs")
 
 
-def test_a_new_adapter_has_a_new_number(vllm, tmp_path):
+def test_a_new_adapter_has_a_new_number(vllm, speaker, tmp_path):
     (tmp_path / "adapter_config.json").write_text("{}")
-    policy = VLLMPolicy(str(tmp_path), "base", 8, 1.0)
+    policy = VLLMPolicy(str(tmp_path), "base", speaker)
     policy.generate([[{"role": "user", "content": "Hi."}]], [3])
     policy.load_weights(str(tmp_path))
     policy.generate([[{"role": "user", "content": "Hi."}]], [3])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+from sweetrl_agent.reporting.page import page
+
 ATTACK = "</script><img src=x onerror=alert(1)>"
-ALGORITHMS = ("zero_shot", "rft", "sweet", "reinforce", "grpo")
+ALGORITHMS = ("initial", "rft", "sweet", "reinforce", "grpo")
 TITLES = {
-    "zero_shot": "Zero-shot",
+    "initial": "Initial policy",
     "rft": "Rejection fine-tuning",
     "sweet": "SWEET-RL",
     "reinforce": f"REINFORCE {ATTACK}",
@@ -142,6 +145,14 @@ def write_run_folder(folder: Path) -> Path:
     before = {**run, "ci95": {"success": [0.16, 0.25], "tests_passed": [0.4, 0.6]}}
     after = {**run, "success": 0.4, "ci95": {"success": [0.35, 0.45], "tests_passed": [0.4, 0.6]}}
     results = {"initial": {"test": before, "unseen": before}, "trained": {"test": after, "unseen": after}}
+    change = {"difference": 0.2, "ci95": [0.1, 0.3], "p": 0.01, "p_holm": 0.01}
+    pair = {"from": "initial", "to": "trained", "n": 300, "tasks": 300, "success": change, "tests_passed": change}
+    results["differences"] = [{"split": split, **pair} for split in ("test", "unseen")]
     results |= {"seconds": {"sft": 30.0, "collect": 5.0}, "seed": 7, "algorithm": "sweet", "metric": "tests_passed"}
     (folder / "results.json").write_text(json.dumps(results))
     return folder
+
+
+def html_of(*parts):
+    """A page of some parts, without the scripts that draw charts and dialogues."""
+    return re.sub(r"<script>.*?</script>", "", page("page", {}, [part for part in parts if part]), flags=re.DOTALL)

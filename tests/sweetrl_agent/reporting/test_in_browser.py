@@ -5,8 +5,6 @@ All at 400 and 1200 pixels, in the light and the dark scheme; bounding boxes and
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
 pytest.importorskip("playwright")
@@ -26,7 +24,7 @@ TIMEOUT_MS = 120_000
 #: Functions of the page that find what is wrong with it; they return sentences.
 LOOK = r"""
 (() => {
-  const shown = (element) => element.checkVisibility({ checkVisibilityCSS: true }) && element.getClientRects().length > 0;
+  const shown = (element) => element.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && element.getClientRects().length > 0;
   const said = (element) => element.textContent.trim().slice(0, 40);
   // Elements that have text of their own, with the boxes of that text.
   const texts = (root) => [...root.querySelectorAll("*")].filter((e) => shown(e) && !["OPTION", "SCRIPT", "STYLE", "title"].includes(e.tagName))
@@ -43,7 +41,7 @@ LOOK = r"""
   };
   const over = (top, bottom) => top.rgb.map((part, i) => part * top.alpha + bottom[i] * (1 - top.alpha));
   const ground = (element) => {
-    const card = element.closest("svg.plot")?.querySelector("rect.ground");
+    const card = element.closest("body > svg")?.querySelector("rect");
     if (card) return parse(getComputedStyle(card).fill).rgb;
     const layers = [];
     for (let at = element; at; at = at.parentElement) layers.push(parse(getComputedStyle(at).backgroundColor));
@@ -55,6 +53,7 @@ LOOK = r"""
     const below = ground(element), both = [luminance(over(parse(colour), below)), luminance(below)].sort((a, b) => a - b);
     return (both[1] + 0.05) / (both[0] + 0.05);
   };
+  const MARKS = "[aria-label=mean], [aria-label=interval], [aria-label=end], .mark-symbol [aria-label=seed]";
   window.look = {
     wide() {
       const found = document.documentElement.scrollWidth > innerWidth ? [`the page is ${document.documentElement.scrollWidth} wide`] : [];
@@ -77,15 +76,16 @@ LOOK = r"""
         const style = getComputedStyle(element);
         return [contrast(element.namespaceURI.endsWith("svg") ? style.fill : style.color, element), 4.5, said(element)];
       });
-      const marks = [...document.querySelectorAll(".plot .mean, .plot .seed, .plot .whisker, .plot path:not(.thin)")].filter(shown).map((mark) => {
+      const marks = [...document.querySelectorAll(MARKS)].filter(shown).map((mark) => {
         const style = getComputedStyle(mark);
-        return [contrast(mark.matches(".mean") ? style.fill : style.stroke, mark), 3, mark.getAttribute("class") || "path"];
+        const colour = mark.getAttribute("fill") && !mark.getAttribute("stroke") ? style.fill : style.stroke;
+        return [contrast(colour, mark), 3, mark.getAttribute("aria-label")];
       });
       return [...words, ...marks].filter(([found, least]) => found < least).map(([found, least, what]) => `${what}: ${found.toFixed(2)} of ${least}`);
     },
     empty() {
       return [...document.querySelectorAll(".chart, body > svg")].filter(shown).filter((chart) => {
-        const marks = [...chart.querySelectorAll(".mean, path")].map((mark) => mark.getBoundingClientRect());
+        const marks = [...chart.querySelectorAll(MARKS)].map((mark) => mark.getBoundingClientRect());
         return !marks.some((box) => box.width + box.height > 3);
       }).map((chart) => `${said(chart)} has no marks`);
     },
@@ -129,7 +129,7 @@ def opened(chromium):
         page.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
         page.evaluate(LOOK)
         page.wait_for_function(
-            "[...document.querySelectorAll('.curve')].every((curve) => curve.querySelector('path, circle'))", polling=100
+            "[...document.querySelectorAll('[data-chart]')].every((figure) => figure.classList.contains('drawn'))", polling=100
         )
         return page
 
@@ -144,9 +144,9 @@ def looked_at(page, *questions):
 
 
 def test_what_is_wrong_with_a_page_is_found(opened):
-    bad = """<style>.chart { background: white; width: 300px } .page { width: 900px } .mean { fill: #ddd } p { color: #999 }</style>
+    bad = """<style>.chart { background: white; width: 300px } .page { width: 900px } p { color: #999 }</style>
         <figure class="chart page"><p>pale</p><svg class="plot"><text x="10" y="20">one text</text><text x="30" y="24">over another</text>
-        <text x="10" y="60" font-size="7">small</text><circle class="mean" cx="90" cy="90" r="4"></circle></svg></figure>
+        <text x="10" y="60" font-size="7">small</text><circle aria-label="mean" fill="#ddd" cx="90" cy="90" r="4"></circle></svg></figure>
         <figure class="chart"><svg class="plot"></svg></figure>"""
     found = looked_at(opened(bad, 400, "light"), "wide", "overlaps", "pale", "empty", "small")
     assert found["wide"][0].startswith("the page is 9") and found["overlaps"] == ["one text | over another"]
@@ -172,8 +172,8 @@ def test_a_page_can_be_read(name, width, scheme, pages, opened):
 def test_the_script_draws_curves_and_dialogues_beside_charts_without_a_stage(pages, opened):
     """A chart of the page itself has no data of the script: looking for some once stopped the script, and with it the dialogues."""
     page = opened(pages["comparison"], 1200, "light")
-    assert page.locator("svg.lines").count() == 3 and page.locator("figure.dots").count() == 5
-    assert page.locator("[data-curve]").count() == 5 and page.locator(".curve path").count() > 5
+    assert page.locator("figure[data-chart] svg.marks").count() == 13 == page.locator("figure[data-chart]").count()
+    assert page.locator("#curves figure").count() == 5 and page.locator("#curves .mark-line path").count() > 5
     assert "15 of 15 dialogues" in page.locator("#count").inner_text() and page.locator("#list button").count() == 15
     assert page.locator("article.dialogue .amount").count() >= 5 and ATTACK in page.locator("#dialogues").inner_text()
     assert page.locator("img").count() == 0 and page.locator("h3", has_text=f"critic {ATTACK}").count() == 1
@@ -181,17 +181,24 @@ def test_the_script_draws_curves_and_dialogues_beside_charts_without_a_stage(pag
 
 def test_curves_are_drawn_over_what_the_reader_chooses(pages, opened):
     page = opened(pages["comparison"], 1200, "light")
-    figure = page.locator("[data-curve='0']")
-    options = figure.locator("select[name=axis] option").all_inner_texts()
-    assert options == ["steps", "episodes", "agent turns", "generated tokens", "trained tokens", "wall time in s"]
-    assert Counter(path.get_attribute("class") for path in figure.locator("path").all()) == {"thin": 6, "": 2}
-    drawn = figure.locator("path").last.get_attribute("d")
-    figure.locator("select[name=metric]").select_option("loss")
-    assert figure.locator("path").last.get_attribute("d") != drawn
-    figure.locator("select[name=axis]").select_option("seconds")
-    assert "wall time in s" in figure.locator("svg.curve text").all_text_contents()
-    figure.locator("svg.curve").hover(position={"x": 500, "y": 50})
-    assert figure.locator(".readout").inner_text().startswith("wall time in s 15: ")
+    figure = page.locator("#curves figure").first
+    metric, axis = figure.locator("select").all()
+    names = ["steps", "episodes", "agent turns", "generated tokens", "trained tokens", "wall time in s"]
+    assert axis.locator("option").all_inner_texts() == names
+    line = figure.locator(".mark-line [aria-label=mean]")
+    assert figure.locator(".mark-line [aria-label=seed]").count() == 6 and line.count() == 2
+    drawn = line.first.get_attribute("d")
+    metric.select_option(label="loss")
+    page.wait_for_function(
+        "(d) => document.querySelector('#curves .mark-line [aria-label=mean]').getAttribute('d') !== d", arg=drawn
+    )
+    axis.select_option(label="wall time in s")
+    figure.locator(".role-axis-label text", has_text="14").wait_for()
+    figure.locator("svg.marks").scroll_into_view_if_needed()
+    box = figure.locator("svg.marks").bounding_box()
+    page.mouse.move(box["x"] + box["width"] - 20, box["y"] + box["height"] * 0.6)
+    page.wait_for_selector("#vg-tooltip-element.visible")
+    assert page.locator("#vg-tooltip-element").inner_text().endswith(" at 15: 0.1667")
 
 
 def test_the_index_is_sorted_and_filtered(pages, opened):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sweetrl_agent.reporting.palette import DARK, LIGHT, NUM_COLOURS, custom_properties, resolved
+from sweetrl_agent.reporting.palette import DARK, LIGHT, NUM_COLOURS, custom_properties, dark_rules
 
 SCHEMES = pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
 
@@ -45,8 +45,11 @@ def test_both_schemes_have_all_colours():
     assert custom_properties().count("--colour-5:") == 2 and "prefers-color-scheme: dark" in custom_properties()
 
 
-def test_rules_are_resolved_for_both_schemes():
-    light, _, dark = resolved("text{fill:var(--text)}").partition("@media")
-    assert light.strip() == f"text{{fill:{LIGHT['text']}}}" and f"text{{fill:{DARK['text']}}}" in dark and "var(" not in dark
-    with pytest.raises(KeyError, match="nothing"):
-        resolved("text{fill:var(--nothing)}")
+def test_a_chart_in_light_colours_has_the_dark_ones_in_the_dark_scheme():
+    rules = dark_rules()
+    assert rules.startswith("@media (prefers-color-scheme: dark){") and len(set(LIGHT.values())) == len(LIGHT)
+    for name in LIGHT:
+        assert (
+            f'[fill="{LIGHT[name]}"]{{fill:{DARK[name]}}}' in rules
+            and f'[stroke="{LIGHT[name]}"]{{stroke:{DARK[name]}}}' in rules
+        )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from colbench_gym.stage_records import StageRecords
+from sweetrl_agent.reporting.page import vega
 from sweetrl_agent.reporting.run_report import write_report
 from sweetrl_agent.reporting.scores import ARROW
 
@@ -21,15 +22,17 @@ def folder(tmp_path):
 
 
 def _text(folder: Path) -> str:
-    return re.sub(r"<[^>]+>", " ", write_report(folder).read_text(encoding="utf-8"))
+    return re.sub(r"<[^>]+>", " ", write_report(folder).read_text(encoding="utf-8").replace(vega(), ""))
 
 
-def test_of_two_agents_the_earlier_stands_first(folder):
+def test_changes_from_and_to_the_initial_policy_are_shown_large(folder):
     results = json.loads((folder / "results.json").read_text())
+    others = [{**results["differences"][0], "from": "pretrained", "to": agent} for agent in ("initial", "trained")]
+    results["differences"] += others
     (folder / "results.json").write_text(json.dumps({"pretrained": results["initial"], **results}))
     text = _text(folder)
     assert f"pretrained {ARROW} initial on test" in text and f"initial {ARROW} trained on test" in text
-    assert f"initial {ARROW} pretrained" not in text
+    assert f"pretrained {ARROW} trained" not in text
 
 
 def test_a_stage_has_its_peak_where_it_is_known(folder):
@@ -38,5 +41,5 @@ def test_a_stage_has_its_peak_where_it_is_known(folder):
     for name, peak in {"sft": 6656, "collect": "none"}.items():
         records.begin(name, (), (), (), peak_mib=peak)
     text = _text(folder)
-    assert re.search(r"30(\.0)? s \(86%\), 6\.5 GiB", text), "of SFT"
-    assert re.search(r"5(\.0)? s \(14%\)\s", text), "of collection, without a peak"
+    assert re.search(r"30(\.0)? s \(86%\)\s+6\.5 GiB", text), "of SFT"
+    assert re.search(r"5(\.0)? s \(14%\)\s+—", text), "of collection, without a peak"

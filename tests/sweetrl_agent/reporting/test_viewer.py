@@ -93,7 +93,7 @@ def report(tmp_path: Path) -> Path:
     advantages = {**{name: rows[0][name] for name in ADDRESS}, "advantages": [0.25, -20.0]}
     (tmp_path / "turn_advantages.jsonl").write_text(json.dumps(advantages) + "\n")
     kinds = [{"name": name, "title": title, "means": f"{title}."} for name, title in KINDS.items()]
-    (tmp_path / "results.json").write_text(json.dumps({"failures": {"kinds": kinds}}))
+    (tmp_path / "results.json").write_text(json.dumps({"failures": {"kinds": kinds, "rows": [], "wishes": []}}))
     return write_report(tmp_path)
 
 
@@ -166,7 +166,7 @@ def test_an_episode_shows_why_it_failed(look: Callable[..., Any]) -> None:
     case.get_by_text("Hidden tests: 1 of 2 passed").click()
     cells = case.locator("tbody tr").first.locator("th, td").all_inner_texts()
     assert (
-        cells[0].endswith("more characters]")
+        cells[0].endswith("more characters)")
         and cells[2] == ATTACK
         and cells[3].split() == ["wrong", "1", "ms"]
         and cells[4] == "tax"
@@ -205,8 +205,8 @@ def test_everything_works_by_keys(look: Callable[..., Any]) -> None:
     page.locator("#list button").first.focus()
     page.keyboard.press("ArrowDown")
     assert (
-        page.locator("#case h3").inner_text().startswith("task-1 ")
-        and page.evaluate("document.activeElement.title") == "task-1"
+        page.locator("#case h3").inner_text().startswith("task-2 ")
+        and page.evaluate("document.activeElement.title") == "task-2"
     )
     turn = page.get_by_role("button", name="turn 1").first
     turn.focus()

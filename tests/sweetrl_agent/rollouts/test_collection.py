@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from colbench_gym.errors import TaskError
+from colbench_gym.files import write_rows
 from sweetrl_agent.algorithms import rft
 from sweetrl_agent.core.episode import Episode, Turn
-from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.rollouts import collection
 
 
@@ -48,7 +48,7 @@ def test_where_there_is_nothing_to_learn_it_says_that_turns_were_lost(collected,
     with pytest.raises(TaskError, match="so there is nothing to learn from") as no_pairs:
         collection.pair_outcomes(run)
     with pytest.raises(TaskError, match="so there is nothing to train on") as no_success:
-        rft._train(run, run.config.algorithms, run.path("rft"))
+        rft._train(run, rft.RFTConfig(), run.path("rft"))
     assert all(
         str(error.value).endswith(f" or a better model. Of 20 collected turns, {said}") for error in (no_pairs, no_success)
     )

@@ -10,15 +10,17 @@ import pytest
 import sandboxes
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.errors import ColBenchError, SimulatorError
+from colbench_gym.evaluation.summary import summarize
 from colbench_gym.simulators import Simulator
 from colbench_gym.tasks import load_tasks
 from sweetrl_agent.core.episode import Episode, EpisodeKey
-from sweetrl_agent.core.messages import HINT
+from sweetrl_agent.core.hint import HINT
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.data.pairs import outcome_pairs
 from sweetrl_agent.envs.colbench_backend import BackendRecord
-from sweetrl_agent.evaluation.evaluate import episode_row, summarize
+from sweetrl_agent.evaluation.held_out import row_of
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
+from sweetrl_agent.policies.utterances import Speaker
 from sweetrl_agent.rollouts.play import episodes_of, play
 
 TASKS = load_tasks("embedded:train[:4]")
@@ -120,7 +122,7 @@ def test_void_episodes_enter_neither_pairs_nor_means(run):
     assert {t.task_id for t in void} == {failing}
     assert failing not in {row["task_id"] for row in outcome_pairs([t for t in trajectories if t.is_void], 0.0)}
     by_id = {task.id: task for task in TASKS}
-    score = summarize([episode_row(t, by_id[t.task_id], BackendRecord()) for t in trajectories])
+    score = summarize([row_of(t, by_id[t.task_id], BackendRecord()) for t in trajectories])
     assert (score["n"], score["void"]) == (len(trajectories) - len(void), len(void))
 
 
@@ -155,7 +157,7 @@ class Slow(Simulator):
 def test_results_depend_neither_on_workers_nor_on_who_replies_first(max_workers, sandbox, make_tiny_model, tiny_tokenizer):
     rows = []
     for simulator, workers in ((Slow(), max_workers), (Slow(), None)):
-        policy = ContinuousTransformersPolicy(make_tiny_model(), tiny_tokenizer, max_new_tokens=9, batch_size=6)
+        policy = ContinuousTransformersPolicy(make_tiny_model(), Speaker(tiny_tokenizer, 9), batch_size=6)
         env = ColBenchVectorEnv(
             num_envs=6, tasks=TASKS, sandbox=sandbox, simulator=simulator, max_turns=MAX_TURNS, max_workers=workers
         )

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import pickle
 from concurrent.futures import Future
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from colbench_gym.errors import ScoringError, SimulatorError
-from sweetrl_agent.core.episode import Episode, EpisodeKey
+from colbench_gym.errors import ScoringError, SimulatorError, reason_of
+from colbench_gym.seeds import derive_seed, turn_seed
+from sweetrl_agent.core.dialogues import AGENT
+from sweetrl_agent.core.episode import BranchKey, Episode, EpisodeKey
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.rollouts.play import episodes_of
-from sweetrl_agent.rollouts.scheduler import Alone, Best, BestOf, Shard, WorldDownError
+from sweetrl_agent.rollouts.scheduler import ServiceDownError, Shard
+from sweetrl_agent.rollouts.speakers import BestOf, BestOfNSampler, PolicySampler
 
 TURNS = 3
 
@@ -41,6 +44,15 @@ class World:
         self.metrics = {"outcome": "void" if self.world_error is not None else "answered", "turns": self.turns}
         return None, float(self.turns), is_over and self.turns == TURNS, is_over and self.turns < TURNS, {}
 
+    def get_state(self):
+        return self.task_id, self.turns
+
+    def set_state(self, state, reseed):
+        (self.task_id, self.turns), self.reseeded = state, reseed
+
+    def redraw_hidden(self, seed):
+        self.redrawn, self.hidden_information = seed, "redrawn"
+
 
 class Worlds:
     """Some of them; what is submitted is done at once, and noted."""
@@ -48,7 +60,7 @@ class Worlds:
     def __init__(self, num_envs, failing=None):
         self.num_envs, self.envs = num_envs, [World(failing or {}) for _ in range(num_envs)]
 
-    def submit(self, place, text):
+    def submit(self, place, text, is_cut=False):
         reply = Future()
         reply.set_result(self.envs[place].step(text))
         return reply
@@ -73,9 +85,9 @@ class Speaker:
         self.ended.append(number)
 
 
-def _shard(keys, num_envs=2, failing=None, speaker=None, reply_steps=1, on_end=None, known=None):
+def _shard(keys, num_envs=2, failing=None, speaker=None, reply_steps=1, on_end=None):
     env = Worlds(num_envs, failing)
-    return Shard(speaker or Speaker(), env, keys, 5, "collect", reply_steps, on_end, known or {})
+    return Shard(speaker or Speaker(), env, keys, 5, "collect", reply_steps, on_end)
 
 
 def test_every_turn_is_sampled_with_a_seed_of_its_own_address():
@@ -103,13 +115,24 @@ def test_an_episode_holds_its_turns_rewards_and_what_was_hidden():
     assert ended == [1] and shard.speaker.ended == [0] and shard.env.envs[0].prepared == 1
 
 
-def test_what_is_known_is_not_played_again_and_stands_in_its_place():
-    keys = episodes_of(["a", "b", "c"], 1)
-    known = Episode("b", 0, [], [], {"outcome": "answered"}, 0.0)
-    shard = _shard(keys, known={keys[1]: known})
-    played = shard.play()
-    assert [t.task_id for t in played] == ["a", "b", "c"] and played[1] is known
-    assert sorted(shard.speaker.seeds) == [0, 2]
+def test_an_episode_says_who_spoke_what_it_cost_and_what_all_could_read():
+    class Counts(Speaker):
+        def step(self):
+            return [
+                (number, replace(said, usage=(10, 2), simulated_turns=len(self.seeds[number])))
+                for number, said in super().step()
+            ]
+
+    shard = _shard([EpisodeKey("a")], num_envs=1, speaker=Counts())
+    (episode,) = shard.play()
+    assert [(turn.agent, turn.usage) for turn in episode.turns] == [(AGENT, (10, 2))] * TURNS
+    assert episode.metrics == {"outcome": "answered", "turns": 3, "simulated_turns": 1 + 2 + 3}
+    assert episode.messages == shard.env.envs[0].messages
+    shard = _shard([EpisodeKey("a")], num_envs=1)
+    world = shard.env.envs[0]
+    world.agent, world.all_messages = "guide", [{"role": "user", "content": "for all"}]
+    (episode,) = shard.play()
+    assert {turn.agent for turn in episode.turns} == {"guide"} and episode.messages == world.all_messages
 
 
 class OneByOne(Speaker):
@@ -142,8 +165,54 @@ def test_a_reply_waits_for_the_next_multiple_of_the_reply_steps(reply_steps):
 def test_a_void_episode_says_why():
     down = SimulatorError("no words for it")
     played = _shard(episodes_of(["a", "b"], 1), failing={"a": down}).play()
-    assert [(t.is_void, t.error) for t in played] == [(True, "no words for it"), (False, "")]
+    said = [(episode.is_void, episode.error, episode.void_reason) for episode in played]
+    assert said == [(True, "no words for it", reason_of(down)), (False, "", "")] and reason_of(down)
     assert len(played[0].turns) == 1 and played[0].reward == 1.0
+
+
+def test_an_utterance_that_fails_ends_its_episode_before_it_was_said():
+    class Fails(Speaker):
+        def step(self):
+            asked, self.asked = self.asked, {}
+            return [(number, Utterance("", error=SimulatorError("no words"))) for number in asked]
+
+    (episode,) = _shard([EpisodeKey("a")], num_envs=1, speaker=Fails()).play()
+    assert episode.metrics == {"outcome": "void", "turns": 0}
+    shard = _shard([EpisodeKey("a")], num_envs=1, speaker=Fails())
+    shard.env.envs[0].human_usage = {"human_tokens": 7}
+    (episode,) = shard.play()
+    assert (episode.is_void, episode.error, episode.turns, episode.hidden) == (True, "no words", [], "hidden a")
+    assert episode.metrics == {"outcome": "void", "turns": 0, "human_tokens": 7}
+    assert episode.reward == 0 and isinstance(episode.reward, float)
+
+
+def test_an_episode_goes_on_from_the_snapshot_before_its_turn():
+    assert _shard([EpisodeKey("a")]).play()[0].states == []
+    (episode,) = Shard(Speaker(), Worlds(1), [EpisodeKey("a")], 5, "collect", 1, None, True).play()
+    assert episode.states == [("a", turn) for turn in range(TURNS)]
+    key = BranchKey("a", 1, turn=2, number=0, episode=episode)
+    shard = Shard(Speaker(), Worlds(1), [key], 5, "branch", 1, None, True)
+    (other,) = shard.play()
+    assert other.turns[0] == episode.turns[0] and [turn.reward for turn in other.turns] == [1.0, 2.0, 3.0]
+    assert other.states == episode.states and other.hidden == "hidden a"
+    seed = key.seed(5, "branch")
+    assert shard.env.envs[0].reseeded == seed and shard.speaker.seeds[0] == [derive_seed(seed, "turn", turn) for turn in (2, 3)]
+    assert not hasattr(shard.env.envs[0], "redrawn")
+    shard = Shard(Speaker(), Worlds(1), [replace(key, redraws=True)], 5, "branch", 1, None, True)
+    shard.play()
+    assert shard.env.envs[0].redrawn == turn_seed(seed, 0)  # another for every continuation, and none of its turns'
+    for states in ([], episode.states[:1]):
+        with pytest.raises(ValueError, match='must have "snapshot" in `requires`'):
+            _shard([BranchKey("a", 1, turn=2, number=0, episode=replace(episode, states=states))]).play()
+
+
+def test_turns_before_a_continuation_keep_what_was_hidden_then():
+    (episode,) = Shard(Speaker(), Worlds(1), [EpisodeKey("a")], 5, "collect", 1, None, True).play()
+    episode = replace(episode, hidden=["first", "second", "third"])
+    for turn, hidden in ((2, ["first", "redrawn", "redrawn"]), (3, ["first", "second", "redrawn"])):
+        key = BranchKey("a", 1, turn=turn, number=0, episode=episode, redraws=True)
+        (other,) = Shard(Speaker(), Worlds(1), [key], 5, "branch", 1, None, True).play()
+        assert other.hidden == hidden
 
 
 def _failing(tasks, error=None):
@@ -153,7 +222,7 @@ def _failing(tasks, error=None):
 def test_ten_void_episodes_in_a_row_of_three_tasks_end_the_stage():
     keys = episodes_of(["well", "a", "b", "c"], 4)
     shard = _shard(keys, num_envs=1, failing=_failing("abc"))
-    with pytest.raises(WorldDownError, match=(
+    with pytest.raises(ServiceDownError, match=(
         r"^10 episodes in a row are void\. The last error: the human is away\. The stage stops, .*; the 4 valid ones since the last save are kept\."
     )) as raised:  # fmt: skip
         shard.play()
@@ -174,7 +243,7 @@ def test_ten_void_episodes_in_a_row_of_three_tasks_end_the_stage():
 def test_few_failures_or_those_of_few_tasks_are_no_world_that_is_down(tasks, count, failing, is_down):
     shard = _shard(episodes_of(list(tasks), count), num_envs=1, failing=_failing(failing))
     if is_down:
-        with pytest.raises(WorldDownError):
+        with pytest.raises(ServiceDownError):
             shard.play()
     else:
         assert sum(t.is_void for t in shard.play()) == len(failing) * count
@@ -209,7 +278,7 @@ class Recorded:
 
 def test_alone_the_agent_speaks_by_the_seed_of_the_turn():
     policy = Recorded()
-    speaker = Alone(policy)
+    speaker = PolicySampler(policy)
     speaker.ask(3, SimpleNamespace(messages=["m"]), 11)
     assert policy.added == [(3, ["m"], 11)] and speaker.step() == [(3, Utterance("11"))]
     speaker.end(3)
@@ -219,11 +288,11 @@ def test_alone_the_agent_speaks_by_the_seed_of_the_turn():
 def test_the_best_of_several_candidates_is_said_when_all_are_there():
     policy, seen = Recorded(), []
 
-    def credit(messages, hidden, texts):
+    def credit(messages, hidden, texts, replies):
         seen.append((messages, hidden, list(texts)))
         return [float(text == texts[1]) for text in texts]
 
-    speaker = Best(policy, BestOf(3, credit))
+    speaker = BestOfNSampler(policy, BestOf(3, credit))
     speaker.ask(8, SimpleNamespace(messages=["m"], hidden_information="h"), 11)
     seeds = [derive_seed(11, "candidate", i) for i in range(3)]
     assert policy.added == [((8, i), ["m"], seeds[i]) for i in range(3)]
@@ -239,9 +308,9 @@ def test_a_turn_that_was_cut_goes_where_cut_ones_go_and_is_counted_with_silent_o
     class CutWorlds(Worlds):
         cut = ()
 
-        def submit_cut(self, place, text):
-            self.cut = (*self.cut, text)
-            return self.submit(place, text)
+        def submit(self, place, text, is_cut=False):
+            self.cut += (text,) if is_cut else ()
+            return super().submit(place, text)
 
     class Thinks(Speaker):
         def step(self):
@@ -255,7 +324,7 @@ def test_a_turn_that_was_cut_goes_where_cut_ones_go_and_is_counted_with_silent_o
             return [(number, said if turn < TURNS else Utterance("end")) for number in asked]
 
     env = CutWorlds(1)
-    (episode,) = Shard(Thinks(), env, episodes_of(["a"], 1), 5, "collect", 1, None, {}).play()
+    (episode,) = Shard(Thinks(), env, episodes_of(["a"], 1), 5, "collect", 1, None).play()
     assert env.cut == ("2",)
     assert {name: episode.metrics.get(name) for name in ("silent_turns", "cut_turns")} == {"silent_turns": 1, "cut_turns": 1}
     assert [said["content"] for said in episode.messages[1:]] == ["", "2", "end"]

@@ -14,7 +14,7 @@ import torch
 
 from colbench_gym.simulators import Simulator
 from sweetrl_agent import compare, evaluate, train
-from sweetrl_agent.config.job import Config
+from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.core.agents import AgentPolicy
 from sweetrl_agent.core.dialogues import TextDialogues
 from sweetrl_agent.evaluate import run_evaluate
@@ -35,7 +35,7 @@ def config(kind="python", **settings):
         "env": "drawing_envs:DrawnNumber-v0", "env_kwargs": json.dumps({"kind": kind}), "tasks": "seeds:0-9", "test_tasks": "seeds:10-12",
         "unseen_tasks": "", "model": "hub/name", **settings,
     }  # fmt: skip
-    return Config().with_settings(given)
+    return make_config(given)
 
 
 def trial(kind, **settings):
@@ -112,7 +112,7 @@ def test_episodes_do_not_depend_on_the_number_of_workers(tmp_path, monkeypatch):
 
 COMMANDS = {
     "train": (train.main, ["--model", "hub/name", "--algorithm", "grpo"]),
-    "compare": (compare.main, ["--model", "hub/name", "--algorithms", "zero_shot", "grpo", "--seeds", "1"]),
+    "compare": (compare.main, ["--model", "hub/name", "--algorithms", "initial", "grpo", "--seeds", "1"]),
     "evaluate": (evaluate.main, ["drawing_envs:guesses"]),
 }
 
@@ -193,7 +193,7 @@ def test_a_human_of_the_users_own_is_tried_unless_it_is_a_model_server(name):
     found = {
         isolated: trial_of(own, own.record)
         for isolated in ("auto", "true")
-        for own in [Config().with_settings({**monkey, "isolate_generators": isolated})]
+        for own in [make_config({**monkey, "isolate_generators": isolated})]
     }
     if name == "Server":
         assert {one.untried for one in found.values()} == {"its human is a model server"}
@@ -202,10 +202,10 @@ def test_a_human_of_the_users_own_is_tried_unless_it_is_a_model_server(name):
 
 
 def test_environments_of_ours_are_reproducible_without_a_trial_and_keep_the_global_generators():
-    given = Config()
+    given = make_config()
     assert trial_of(given, given.record).is_reproducible and not trial_of(given, given.record).num_steps
     assert not given.record.isolates(given.task)
-    game = Config().with_settings(
+    game = make_config(
         {"env": "LMRL-TwentyQuestions-v0", "tasks": "seeds:0-9", "test_tasks": "seeds:20-21", "unseen_tasks": ""}
     )
     assert not game.record.isolates(game.task) and trial_of(game, game.record).is_reproducible

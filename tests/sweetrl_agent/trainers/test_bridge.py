@@ -12,7 +12,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.callback import Callback, Callbacks
 from sweetrl_agent.data.files import timeless
-from sweetrl_agent.trainers.bridge import find_callbacks, logged_rows, watched
+from sweetrl_agent.trainers.bridge import callback_context, find_callbacks, logged_rows
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 
 ROWS = Dataset.from_list([{"input_ids": [5, 6, 7, 8 + i % 3], "labels": [5, 6, 7, 8 + i % 3]} for i in range(30)])
@@ -99,7 +99,7 @@ def test_callbacks_are_named_given_as_classes_or_as_objects(make_run):
         Noting,
         Theirs,
     ]
-    with watched(run, [mine, Noting, Theirs]):
+    with callback_context(run, [mine, Noting, Theirs]):
         assert [type(one).__name__ for one in run.callbacks._callbacks] == ["StopWhenGood", "Noting", "Noting"]
         assert run.callbacks._callbacks[1] is mine and isinstance(run.callbacks.trainer_callbacks[0], Theirs)
         assert run.with_settings({}).callbacks is run.callbacks
@@ -113,9 +113,9 @@ def test_the_end_of_a_run_is_told_with_its_error(make_run):
         def on_run_end(self, run, error):
             ends.append(error)
 
-    with watched(make_run(), [Ends]):
+    with callback_context(make_run(), [Ends]):
         pass
-    with pytest.raises(KeyError), watched(make_run(), [Ends]):
+    with pytest.raises(KeyError), callback_context(make_run(), [Ends]):
         raise KeyError("x")
     assert ends[0] is None and type(ends[1]) is KeyError
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import random
 from pathlib import Path
@@ -12,12 +13,14 @@ import torch
 from datasets import Dataset
 
 from sweetrl_agent.config.model import ModelArguments
-from sweetrl_agent.core.messages import HINT
-from sweetrl_agent.critics.credit import FORMS, SUM, bradley_terry_loss, trajectory_score, turn_advantages
+from sweetrl_agent.core.hint import HINT
+from sweetrl_agent.critics.credit import FORMS, SUM, turn_advantages
+from sweetrl_agent.data.pairs import with_hidden_by_turn
 from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer, _pad_id, pair_trainer
 from sweetrl_agent.trainers.critic import trajectory_scores as torch_scores
 from sweetrl_agent.trainers.critic import turn_advantages as torch_advantages
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
+from tests.sweetrl_agent.plain_credit import bradley_terry_loss, trajectory_score
 
 REFERENCE_FILE = Path(__file__).parents[3] / "../shared/reference/credit_reference.py"
 BETA = 0.7
@@ -45,14 +48,14 @@ ROWS = [
 def make_trainer(tiny_tokenizer, make_tiny_model, tmp_path):
     """Function: rows, settings -> a trainer whose model and reference have different random weights."""
 
-    def make(rows=ROWS, peft_config=None, **settings):
+    def make(rows=ROWS, peft_config=None, model=None, tokenizer=tiny_tokenizer, **settings):
         arguments = {"beta": BETA, "max_length": 2048, "noun": "function", **settings}
         trainer = SweetCriticTrainer(
-            model=make_tiny_model(1),
-            ref_model=None if peft_config else make_tiny_model(2),
+            model=model or make_tiny_model(1),
+            ref_model=None if peft_config or model else make_tiny_model(2),
             args=SweetCriticConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, report_to=[], **arguments),
             train_dataset=Dataset.from_list(rows),
-            processing_class=tiny_tokenizer,
+            processing_class=tokenizer,
             peft_config=peft_config,
         )
         score_labelled_tokens_only(trainer)  # as `train_stage` does; the head of TRL 1.15 needs a GPU
@@ -108,6 +111,14 @@ def test_the_critic_reads_the_agents_instructions_before_the_hint(make_trainer, 
     assert text.startswith(f"<|system|>Ask first.\n\n{HINT.format(what='function', hidden=ROWS[0]['hidden'])}<|end|><|user|>")
 
 
+def test_a_critic_reads_dialogues_with_the_agents_switch_for_thoughts(make_trainer, tiny_tokenizer):
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    tokenizer.chat_template = "{% if enable_thinking is defined %}(quiet){% endif %}" + tokenizer.chat_template
+    for given, is_quiet in (({"reasoning": "none"}, True), ({}, False)):
+        row = make_trainer(tokenizer=tokenizer, **given).train_dataset[0]
+        assert tokenizer.decode(row["chosen_ids"]).startswith("(quiet)") is is_quiet
+
+
 def test_the_forms_differ(make_trainer):
     losses = [t.compute_loss(t.model, _batch(t)).item() for t in (make_trainer(form=form, nll_coef=0.0) for form in FORMS)]
     assert abs(losses[0] - losses[1]) > 1e-3
@@ -119,6 +130,7 @@ def test_the_reference_of_an_adapter_is_the_model_without_it(form, make_trainer)
 
     trainer = make_trainer(form=form, nll_coef=0.0, peft_config=LoraConfig(r=4, target_modules="all-linear"))
     assert trainer.compute_loss(trainer.model, _batch(trainer)).item() == pytest.approx(0.693147, abs=1e-5)
+    assert trainer._metrics["train"]["rewards/accuracies"] == [0.0]  # nothing is told apart yet
     with torch.no_grad():
         for name, parameter in trainer.model.named_parameters():
             if "lora_B" in name:
@@ -136,9 +148,51 @@ def test_the_reference_of_an_adapter_is_the_model_without_it(form, make_trainer)
     assert abs(expected - 0.6931) > 0.01
 
 
+def test_a_critic_that_starts_from_an_adapter_is_compared_with_that_adapter(make_trainer, make_tiny_model):
+    from peft import LoraConfig, get_peft_model
+
+    start = get_peft_model(make_tiny_model(1), LoraConfig(r=4, target_modules="all-linear"))
+    with torch.no_grad():
+        for name, parameter in start.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(generator=torch.Generator().manual_seed(3))
+    trainer = make_trainer(model=start, nll_coef=0.0)
+    assert trainer.compute_loss(trainer.model, _batch(trainer)).item() == pytest.approx(0.693147, abs=1e-5)
+    with torch.no_grad():
+        for name, parameter in trainer.model.named_parameters():
+            if "lora_B.default" in name:
+                parameter.zero_()
+    assert abs(trainer.compute_loss(trainer.model, _batch(trainer)).item() - 0.693147) > 1e-3
+
+
+BY_TURN = [
+    {**row, "hidden": {side: [row["hidden"]] * (len(row[side]) // 2) for side in ("chosen", "rejected")}} for row in ROWS
+]
+
+
+def test_what_the_turns_of_a_pair_have_in_common_is_read_once(make_trainer, make_tiny_model):
+    from peft import LoraConfig
+
+    trainer, read = make_trainer(BY_TURN[:1]), []
+    trainer.model.get_input_embeddings().register_forward_hook(lambda module, given, output: read.append(given[0].numel()))
+    batch = _batch(trainer)
+    rows = [
+        row[:count] for row, count in zip(batch["input_ids"].tolist(), batch["attention_mask"].sum(dim=1).tolist(), strict=True)
+    ]
+    trainer._log_probs(trainer.model, batch)
+    assert read == [len({tuple(row[:end]) for row in rows for end in range(1, len(row) + 1)})]
+    for given in ({}, {"peft_config": LoraConfig(r=4, target_modules="all-linear")}):
+        trainer = make_trainer(BY_TURN, **given)
+        both = _batch(trainer)
+        assert trainer._groups(trainer.model, both)["groups"].tolist() == [0, 0, 0, 1, 1] * 2
+        assert trainer._groups(make_tiny_model(1), both) == {}  # has another head
+        assert trainer._groups(trainer.model, _batch(make_trainer())) == {}
+
+
 def test_only_the_agents_tokens_are_scored(make_trainer, tiny_tokenizer):
     trainer = make_trainer()
     batch = _batch(trainer)
+    assert "parts" not in batch  # each dialogue is a row
     dialogues = [row[side] for side in ("chosen", "rejected") for row in ROWS]
     for dialogue, ids, turns in zip(dialogues, batch["input_ids"], batch["turn_ids"], strict=True):
         said = "".join(m["content"] + "<|end|>" for m in dialogue if m["role"] == "assistant")
@@ -159,6 +213,10 @@ def test_long_pairs_are_left_out_whole(make_trainer):
     length = max(len(row[f"{side}_ids"]) for row in make_trainer().train_dataset for side in ("chosen", "rejected"))
     assert make_trainer(max_length=length).num_skipped == 0
     assert make_trainer(max_length=length - 1).num_skipped == 1
+    by_turn = {**ROWS[1], "hidden": {"chosen": ["short"], "rejected": ["short", "a much longer text that was hidden later"]}}
+    rows = [with_hidden_by_turn(ROWS[1]), by_turn]
+    lengths = make_trainer(rows).train_dataset[1]["rejected_lengths"]
+    assert lengths[0] < lengths[1] and make_trainer(rows, max_length=lengths[1] - 1).num_skipped == 1
     with pytest.raises(ValueError, match=r"^All 2 pairs are longer than `max_length`=5 tokens; raise it\.$"):
         make_trainer(max_length=5)
 
@@ -238,6 +296,8 @@ def test_references_that_were_asked_ahead_stand_at_the_tokens_they_belong_to(mak
     assert torch.equal(again["reference_log_probs"], whole)
     losses = [trainer.compute_loss(trainer.model, one).item() for one in (batch, again)]
     assert losses[0] == pytest.approx(losses[1])
+    alone, own = trainer.data_collator(with_references[:1]), batch["turn_ids"][[0, 2], 1:] > 0
+    assert alone["reference_log_probs"][alone["turn_ids"][:, 1:] > 0].tolist() == whole[[0, 2]][own].tolist()
     shifted = {**again, "reference_log_probs": again["reference_log_probs"] * 0.5}
     assert abs(trainer.compute_loss(trainer.model, shifted).item() - losses[0]) > 1e-3
 
@@ -261,18 +321,23 @@ def test_the_columns_of_turns_and_references_reach_the_collator(make_trainer):
     trainer = make_trainer()
     trainer._set_signature_columns_if_needed()
     columns = trainer._signature_columns
-    own = [f"{side}_{column}" for side in ("chosen", "rejected") for column in ("turn_ids", "reference")]
+    own = [f"{side}_{column}" for side in ("chosen", "rejected") for column in ("turn_ids", "lengths", "reference")]
     assert {*own, "chosen_ids", "rejected_ids"} <= {*columns} and len(columns) == len({*columns})
+    kinds = {name: column.feature.dtype for name, column in trainer.train_dataset.features.items()}
+    assert {kinds[name] for name in ("chosen_ids", "rejected_ids", "chosen_lengths")} == {
+        "int32"
+    }  # they are read in every epoch
+    assert kinds["chosen_turn_ids"] == kinds["rejected_turn_ids"] == "int16"
 
 
 def test_a_trainer_of_pairs_starts_from_a_model_which_is_the_reference_too(tiny_model_folder, tmp_path):
-    model = ModelArguments(model=str(tiny_model_folder), system_prompt="Ask first.")
+    model = ModelArguments(model=str(tiny_model_folder), system_prompt="Ask first.", reasoning="none")
     given = {"output_dir": str(tmp_path / "out"), "use_cpu": True, "bf16": False, "report_to": [], "learning_rate": 3e-5}
     folder = tmp_path / "critic"
     trainer = pair_trainer(str(tiny_model_folder), model, iter(ROWS), folder, given, form="released", beta=0.4, nll_coef=0.3)
     args = trainer.args
     assert (args.form, args.beta, args.nll_coef, args.learning_rate) == ("released", 0.4, 0.3, 3e-5)
-    assert args.instructions == "Ask first." and args.precompute_ref_log_probs is True
+    assert (args.instructions, args.reasoning) == ("Ask first.", "none") and args.precompute_ref_log_probs is True
     assert len(trainer.train_dataset) == len(ROWS) and "chosen_reference" in trainer.train_dataset.column_names
 
 

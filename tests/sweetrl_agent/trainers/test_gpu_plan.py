@@ -8,45 +8,44 @@ import pytest
 import torch
 
 from sweetrl_agent import train
-from sweetrl_agent.core.work import Lengths, Passes, Playing, Sampling, Work
+from sweetrl_agent.core.work import Lengths, Work
+from sweetrl_agent.models import shape as shapes
 from sweetrl_agent.models.shape import SHAPES, Shape, shape_by_name, shape_of
-from sweetrl_agent.trainers import machine
-from sweetrl_agent.trainers.gpu_plan import GIB, Rates, stage_memory, stage_time, training_memory
+from sweetrl_agent.trainers.gpu_plan import agent_speeds, stage_memory
 from sweetrl_agent.trainers.gpus import GPUS, here, parse_gpus
+from sweetrl_agent.trainers.resources import GIB, memory_of
 
-RATES = Rates(
-    gpus=2, parameters=1e6, peak=1e9, train_operations=6, training_share=0.1, reading_share=0.5, sampled=40, human_sampled=10,
-    human_gpus=8, graded=4, cores=5,
-)  # fmt: skip
 LENGTHS = Lengths(turns=4, request=20, agent=10, reply=5, hidden=30, source="assumed")
 MODEL = SimpleNamespace(lora=False, lora_r=16, lora_layers=0, gradient_checkpointing=True, engine="transformers")
+SHAPE = SHAPES["llama-3.1-8b"]
 
 
 def test_a_stage_is_what_one_would_work_out_by_hand():
-    played = Work("", (Playing(200, 4, 8), Sampling(800, 10, 10, 40, 8)))
-    collect = stage_time(
-        played, LENGTHS, RATES
-    )  # 8000 tokens said at 80 a second, 8000 read at 500 a second; 4000 of the human's at 10
-    assert (collect.agent, collect.human, collect.grading) == (pytest.approx(100 + 16), pytest.approx(400), pytest.approx(10))
-    assert collect.seconds == collect.human and collect.bottleneck == "human"
-    trained = Work("", (Passes("train", 50, 4, 110, 40, 25), Passes("read", 50, 4, 110, 40)))
-    assert stage_time(trained, LENGTHS, RATES).agent == pytest.approx(50 * 4 * 110 * (6 / (2e9 * 0.1) + 2 / (2e9 * 0.5)) * 1e6)
-    assert stage_time(Work(), LENGTHS, RATES).bottleneck == ""
+    given = parse_gpus("2 x H100-80GB")
+    played = Work(episodes=200, turns=800, utterances=800, sampled=8000, prompts=9000, at_once=8)
+    operations = (
+        2 * 989e12 * 0.25 / SHAPE.parameters
+    )  # two per parameter and token, six with the backward pass; 2,000 tokens a second sampled
+    assert agent_speeds(SHAPE, given, MODEL).seconds(played) == pytest.approx(8000 / (2 * 2000) + 9000 * 2 / operations)
+    trained = Work(read=1000, trained=500, steps=9)
+    assert agent_speeds(SHAPE, given, MODEL).seconds(trained) == pytest.approx((500 * 6 + 1000 * 2) / operations)
+    adapted = SimpleNamespace(**{**vars(MODEL), "lora": True})
+    assert agent_speeds(SHAPE, given, adapted).seconds(trained) == pytest.approx((500 * 4 + 1000 * 2) / operations)
 
 
 def test_memory_of_training_is_what_one_would_work_out_by_hand():
-    shape = SHAPES["llama-3.1-8b"]
-    kept = 1000 * (2 * 4096 * 32 + 20 * 4096 + 8 * 14_336) / GIB
-    assert training_memory(shape, 1000, MODEL)["sum"] == pytest.approx(8 * shape.parameters / GIB + kept + 1.5)
-    sharded = training_memory(shape, 1000, MODEL, processes=8)
-    assert sharded["weights"] == pytest.approx(4 * shape.parameters / 8 / GIB) and sharded["sum"] > 4 * shape.parameters / GIB
-    adapted = training_memory(shape, 1000, SimpleNamespace(**{**vars(MODEL), "lora": True}))
-    assert adapted["gradients and moments"] == pytest.approx(16 * 41_943_040 / GIB)
-    critic = Work("", (Passes("read", 5, 2, 9000, 9000), Passes("train", 5, 2, 1000, 500, 5)))
-    needed = stage_memory(shape, critic, LENGTHS, MODEL, parse_gpus("8 x H100-80GB"))
-    assert needed == training_memory(shape, 2000, MODEL, 8)["sum"], (
-        "what the reference reads fits where its pairs are trained on"
-    )
+    work, weights = Work(trained=9, read=9, pass_tokens=1000, pass_scored=500), 2 * SHAPE.parameters
+    kept = 1000 * (2 * 4096 * 32 + 20 * 4096 + 8 * 14_336)
+    assert memory_of(SHAPE, work, LENGTHS, MODEL) == (4 * weights, pytest.approx(4 * weights + kept))
+    least, most = memory_of(SHAPE, work, LENGTHS, MODEL, processes=8)
+    assert least == 16 * SHAPE.parameters / 8 and most > 2 * weights, "every process holds the whole model first"
+    adapted = SimpleNamespace(**{**vars(MODEL), "lora": True})
+    assert memory_of(SHAPE, work, LENGTHS, adapted)[0] == weights + 16 * 41_943_040
+    given = parse_gpus("8 x H100-80GB")
+    assert stage_memory(SHAPE, work, LENGTHS, MODEL, given) == pytest.approx(most / GIB + 1.5)
+    assert stage_memory(SHAPE, Work(), LENGTHS, MODEL, given) == 0
+    on_vllm = SimpleNamespace(**{**vars(MODEL), "engine": "vllm"})
+    assert stage_memory(SHAPE, Work(sampled=9), LENGTHS, on_vllm, given) == pytest.approx(0.9 * 79)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +130,7 @@ def no_config(monkeypatch):
     def missing(*_):
         raise OSError("no such file")
 
-    monkeypatch.setattr(machine, "model_config", missing)
-    monkeypatch.setattr("sweetrl_agent.trainers.planning.model_config", missing)
+    monkeypatch.setattr(shapes, "model_config", missing)
 
 
 @pytest.mark.usefixtures("no_config")
@@ -144,13 +142,10 @@ def test_the_paper_can_be_planned_without_its_tasks_and_weights(tmp_path, capsys
     lines = {line.split()[0]: line.split() for line in said.out.splitlines()}
     assert lines["stage"] == ["stage", "hours", "waits", "for", "GiB", "a", "GPU", "cost", "in", "EUR"]
     assert lines["collect"][1:] == ["0.42", "human", "71", "6.67"]  # 15,000 x 5 replies of 60 tokens at 3,000 a second
-    assert [name for name in lines if name in ("critic", "candidates", "rank", "actor", "evaluate")] == [
-        "critic",
-        "candidates",
-        "rank",
-        "actor",
-        "evaluate",
-    ]
+    of_paper = {name: (lines[name][1], lines[name][-2]) for name in ("critic", "candidates", "rank", "actor", "evaluate")}
+    assert of_paper == {  # as in docs/planning.md
+        "critic": ("0.42", "35"), "candidates": ("0.27", "71"), "rank": ("0.19", "36"), "actor": ("0.90", "35"), "evaluate": ("0.06", "71"),
+    }  # fmt: skip
     assert {"gpu", "assumed", "human", "shape", "tasks"} <= {*lines} and "that of llama-3.1-8b" in said.out
     assert "Could not get 'hub:nobody/nothing:train'" in said.err
     assert train.main(words) == 2
@@ -159,16 +154,8 @@ def test_the_paper_can_be_planned_without_its_tasks_and_weights(tmp_path, capsys
 
 @pytest.mark.usefixtures("no_config")
 def test_a_dry_run_of_loaded_tasks_has_the_plan_beside_its_forecast(tmp_path, capsys, tiny_model_folder):
-    given = [
-        "--model",
-        str(tiny_model_folder),
-        "--sft_dialogues",
-        "0",
-        "--tasks",
-        "embedded:train[:10]",
-        "--test_tasks",
-        "embedded:test[:3]",
-    ]
+    tasks = ["--tasks", "embedded:train[:10]", "--test_tasks", "embedded:test[:3]"]
+    given = ["--model", str(tiny_model_folder), "--sft_dialogues", "0", *tasks]
     words = [*given, "--unseen_tasks", "", "--dry_run", "--output", str(tmp_path / "run")]
     assert train.main(words) == 0
     assert "gpu        none here; `--gpu" in capsys.readouterr().out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.trainers.groups import in_groups
 
@@ -26,6 +28,15 @@ def test_a_group_is_a_task_in_whatever_order_its_episodes_come():
     ]
     assert in_groups(episodes, above_the_worst) == [[2.0, 2.0], [0.0], [0.0, 0.0, 0.0], [], [1.0]]
     assert groups == [[3.0, 1.0, 2.0], [5.0, 9.0]]
+
+
+def test_two_episodes_of_a_task_are_enough():
+    episodes = [_episode("a", 1.0, 1), _episode("a", 2.0, 1)]
+    assert in_groups(episodes, lambda returns: [value - min(returns) for value in returns]) == [[0.0], [1.0]]
+    beside_another = in_groups([*episodes, _episode("b", 5.0, 1)], lambda returns: [value - min(returns) for value in returns])
+    assert beside_another == [[0.0], [1.0], [0.0]]
+    with pytest.raises(ValueError):
+        in_groups([_episode("a", 1.0, 1), _episode("b", 2.0, 1)], list)
 
 
 def test_no_episodes_have_no_advantages():

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.files import write_rows
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.trainers.offline import action_tokens, offline_episodes
 from sweetrl_agent.trainers.sft_stage import demonstrations
 
@@ -67,7 +67,7 @@ def test_broken_episodes_are_refused_with_their_row(run_of, tmp_path):
     row = EPISODE.to_row()
     unrewarded = {**row, "turns": [{"text": "Round it?", "token_ids": [], "log_probs": []}] * 2}
     assert _refused(run_of([row, unrewarded])) == (
-        f"'{tmp_path}/data.jsonl', row 2: Expected a trajectory row of schema 3, got one with a field missing or of another type ('reward'); "
+        f"'{tmp_path}/data.jsonl', row 2: Expected a trajectory row of schema 3, got one with a field missing or of another type ('turns.0.reward': Field required); "
         "collect it again."
     )
     assert _refused(run_of([{**row, "turns": row["turns"][:1]}])) == (

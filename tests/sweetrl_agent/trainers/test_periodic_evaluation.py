@@ -9,16 +9,15 @@ import shutil
 import pytest
 import torch
 
+from colbench_gym.files import read_rows
 from examples.own_environment import Guess
-from sweetrl_agent import compare
-from sweetrl_agent.algorithms.grpo import GRPO
 from sweetrl_agent.core.callback import Callback, Callbacks
-from sweetrl_agent.data.files import read_rows
-from sweetrl_agent.data.run import Run
+from sweetrl_agent.evaluation import comparison_job
 from sweetrl_agent.train import main
+from sweetrl_agent.trainers.run import Run
 
 SETTINGS = {
-    "env": "examples.own_environment:Guess-v0", "max_new_tokens": 4, "grpo_iterations": 4, "grpo_tasks": 2, "grpo_group": 3, "grpo_epochs": 1,
+    "env": "examples.own_environment:Guess-v0", "max_new_tokens": 4, "grpo.iterations": 4, "grpo.tasks": 2, "grpo.group": 3, "grpo.epochs": 1,
     "threads": 1, "eval_tasks": 6,
 }  # fmt: skip
 
@@ -46,7 +45,7 @@ def make(tiny_model_folder, tmp_path, monkeypatch):
 
     def run(folder, **settings):
         given = {"output": tmp_path / folder, "model": model, **SETTINGS, **settings}
-        return Run(compare.parse([text for name, value in given.items() for text in (f"--{name}", str(value))])[1])
+        return Run(comparison_job.parse([], {"algorithms": "grpo", **given})[1])
 
     return run
 
@@ -54,7 +53,7 @@ def make(tiny_model_folder, tmp_path, monkeypatch):
 def _train(run, *callbacks):
     torch.manual_seed(0)
     run.callbacks = Callbacks(run, callbacks)
-    GRPO().train(run)
+    run.config.algorithms["grpo"].train(run)
     weights = (run.path("grpo/agent") / "model.safetensors").read_bytes()
     return weights, read_rows(run.path("metrics.jsonl"))
 
@@ -98,7 +97,7 @@ def test_it_writes_success_and_metric_with_intervals_and_changes_no_number_of_th
 
 
 def test_the_same_seeds_are_played_every_time(make):
-    _, rows = _train(make("still", eval_every=1, eval_every_tasks=4, grpo_learning_rate=0.0))
+    _, rows = _train(make("still", eval_every=1, eval_every_tasks=4, **{"grpo.learning_rate": 0.0}))
     assert len({tuple(value for name, value in row.items() if name.startswith("test/")) for row in rows}) == 1
 
 

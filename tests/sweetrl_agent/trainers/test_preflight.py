@@ -17,11 +17,11 @@ import torch
 
 from sandboxes.extras import pip_install
 from sweetrl_agent import compare, train
-from sweetrl_agent.config.command_line import with_defaults
-from sweetrl_agent.config.job import Config
+from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.config.pipeline import STAGES
-from sweetrl_agent.data.run import Run
+from sweetrl_agent.trainers.run import Run
 from tests.sweetrl_agent.killed_runs import mark_done
+from tests.words import with_defaults
 
 TASKS = {"tasks": "embedded:train[:10]", "test_tasks": "embedded:test[:3]", "unseen_tasks": "", "sandbox": "embedded"}
 VALID = "The settings are valid; nothing was run.\n"
@@ -153,7 +153,6 @@ def _hidden(*names):
 @pytest.mark.parametrize(
     ("given", "module", "how"),
     [
-        (["--lora", "true"], "peft", "[train]"),
         (["--ray_workers", "2"], "ray", "[ray]"),
         (["--algorithms", "ppo"], "stable_baselines3", "[sb3]"),
     ],
@@ -187,12 +186,12 @@ def test_servers_that_nobody_can_reach(main, tmp_path, capsys, nobody):
 
 def test_what_only_a_comparison_needs(tmp_path, capsys, nobody):
     human = json.dumps({"name": "openai", "model": "m", "base_url": nobody})
-    given = ["--simulators", "terse", human, "--algorithms", "judge", "--judge_model", tmp_path]
+    given = ["--simulators", "terse", human, "--algorithms", "judge", "--sweet.judge_model", tmp_path]
     assert compare.main(_arguments(tmp_path, *given)) == 2
     model, server = _errors(capsys)
-    assert model.startswith("`judge_model` must be a folder or hub name of a chat model, got ")
+    assert model.startswith("`sweet.judge_model` must be a folder or hub name of a chat model, got ")
     assert server.startswith(f"No server answers at {nobody} (")
-    assert train.main(_arguments(tmp_path, "--judge_model", tmp_path)) == 0, "the main job has no judge"
+    assert train.main(_arguments(tmp_path, "--sweet.judge_model", tmp_path)) == 0, "the main job has no judge"
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -241,7 +240,7 @@ def test_an_output_that_cannot_be_written(main, tmp_path, capsys):
 def test_a_folder_with_another_run(main, tmp_path, capsys):
     folder = tmp_path / "run" / ("seed_0" if main is compare.main else "")
     given = {"tasks": "embedded:train[:10]", "test_tasks": "embedded:test[:3]", "unseen_tasks": "", "sandbox": "embedded"}
-    with Run(Config().with_settings({**given, "output": str(folder)})).stage(STAGES["sft"]):
+    with Run(make_config({**given, "output": str(folder)})).stage(STAGES["sft"]):
         pass
     assert main(_arguments(tmp_path)) == 0
     capsys.readouterr()

@@ -8,8 +8,9 @@ import torch
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent import compare, train
 from sweetrl_agent.algorithms.registry import ALGORITHMS
-from sweetrl_agent.core.work import Lengths, Passes, Sampling, Work
+from sweetrl_agent.core.work import Lengths, Work
 from sweetrl_agent.data.machine import available_memory, free_disk
+from sweetrl_agent.evaluation import comparison_job
 from sweetrl_agent.trainers import resources
 from sweetrl_agent.trainers.resources import check_disk, check_memory, disk_needed, memory_needed, warnings
 from sweetrl_agent.trainers.stage_work import num_collected
@@ -31,11 +32,11 @@ def _free(monkeypatch, disk=100 * GIB, memory=100 * GIB):
 
 def test_a_full_disk_is_refused_in_a_sentence(make_run, monkeypatch):
     run = make_run(num_tasks=0, eval_tasks=0)
-    needed = disk_needed(run)
-    assert 0 < needed.least < needed.most
-    _free(monkeypatch, disk=needed.least)
+    least, most = disk_needed(run)
+    assert 0 < least < most
+    _free(monkeypatch, disk=least)
     check_disk([run])
-    _free(monkeypatch, disk=needed.least / 2)
+    _free(monkeypatch, disk=least / 2)
     with pytest.raises(
         ColBenchError,
         match=r"The disk of .* has \d+ MiB free, and the run writes \d+ MiB to \d+ MiB; free some space, or give an",
@@ -46,7 +47,7 @@ def test_a_full_disk_is_refused_in_a_sentence(make_run, monkeypatch):
 def test_what_the_folder_has_already_needs_no_room(make_run, monkeypatch):
     run = make_run()
     run.folder.mkdir(exist_ok=True)
-    run.path("trajectories.jsonl").write_bytes(bytes(int(disk_needed(run).most) + 1))
+    run.path("trajectories.jsonl").write_bytes(bytes(int(disk_needed(run)[1]) + 1))
     _free(monkeypatch, disk=0)
     check_disk([run])
     check_disk([])
@@ -56,13 +57,13 @@ def test_adapters_take_less_than_models(make_run, tiny_model_folder):
     given = {"model": str(tiny_model_folder), "sft_dialogues": 0}
     size = (tiny_model_folder / "model.safetensors").stat().st_size
     full, adapters = disk_needed(make_run(**given)), disk_needed(make_run(**given, lora=True))
-    assert full.least - adapters.least == 3 * size and full.most - adapters.most == 6 * size
-    assert disk_needed(make_run(**given), [ALGORITHMS["sweet"]] * 3).most > full.most + 2 * size
+    assert [more - less for more, less in zip(full, adapters, strict=True)] == pytest.approx([3 * size, 6 * size], abs=99)
+    assert disk_needed(make_run(**given), [ALGORITHMS["sweet"]] * 3)[1] > full[1] + 2 * size
 
 
 def test_what_is_not_collected_needs_no_room(make_run):
     collected, on_policy = (disk_needed(make_run(), [ALGORITHMS[name]]) for name in ("rft", "grpo"))
-    assert collected.least - on_policy.least == num_collected(make_run()) * 5000 / 2
+    assert collected[0] - on_policy[0] == num_collected(make_run()) * 5000 / 2
 
 
 @pytest.mark.parametrize(
@@ -83,8 +84,8 @@ def test_dry_run_and_run_refuse(disk, memory, starts, tmp_path, capsys, monkeypa
     "several", [["--seeds", "1", "--algorithms", "rft", "mtdpo", "sweet"], ["--seeds", "3", "--algorithms", "rft"]]
 )
 def test_a_comparison_needs_room_for_all_seeds_and_algorithms(several, more, make_run, tmp_path, capsys, monkeypatch):
-    one = disk_needed(make_run(num_tasks=10, eval_tasks=3), [ALGORITHMS["rft"]])
-    _free(monkeypatch, disk=(one.least + one.most) / 2)
+    of_seed = disk_needed(make_run(num_tasks=10, eval_tasks=3), [ALGORITHMS["rft"]])
+    _free(monkeypatch, disk=sum(of_seed) / 2)
     assert compare.main([*TASKS, "--output", str(tmp_path / "comparison"), *several, *more]) == 2
     (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert error.startswith(f"error: The disk of {tmp_path / 'comparison'}")
@@ -93,9 +94,9 @@ def test_a_comparison_needs_room_for_all_seeds_and_algorithms(several, more, mak
 
 
 def test_policies_of_a_seed_are_counted():
-    given = ["--seeds", "0", "--algorithms", "zero_shot", "rft"]
-    assert [one.name for one in compare._trained(compare.parse(given)[0])] == ["rft"]
-    assert [one.name for one in compare._trained(compare.parse([*given, "--scaling", "9", "18"])[0])] == ["rft"] * 3
+    given = ["--seeds", "0", "--algorithms", "initial", "rft"]
+    assert [one.name for one in comparison_job.trained(*comparison_job.parse(given))] == ["rft"]
+    assert [one.name for one in comparison_job.trained(*comparison_job.parse([*given, "--scaling", "9", "18"]))] == ["rft"] * 3
 
 
 def test_memory_by_hand(make_run, tiny_model_folder):
@@ -104,24 +105,23 @@ def test_memory_by_hand(make_run, tiny_model_folder):
     run = make_run(model=str(tiny_model_folder), sft_dialogues=0, dtype="float32")
     with safe_open(tiny_model_folder / "model.safetensors", "pt") as file:
         parameters = sum(file.get_tensor(name).numel() for name in file.keys())  # noqa: SIM118  # not a dictionary
-    trained = {"actor": Work("", (Passes("train", 1, 2, 100, 10, 1),)), "candidates": Work("", (Sampling(1, 10, 1, 5, 4),))}
-    needed = memory_needed(run, ["actor"], trained, LENGTHS)
-    assert needed.least == pytest.approx(16 * parameters + resources._LIBRARIES, rel=1e-6)
-    assert needed.most > needed.least + 3 * 4 * run.config.sft.tiny_vocab_size / 8192 * 20
-    sampled = memory_needed(run, ["candidates"], trained, LENGTHS)
-    assert sampled.least == pytest.approx(4 * parameters + resources._LIBRARIES, rel=1e-6)
-    assert memory_needed(run, [], trained, LENGTHS).most == 0
-    assert memory_needed(make_run(model="someone/on-the-hub", sft_dialogues=0), ["actor"], trained, LENGTHS) is None
+    works = {"actor": Work(trained=200, pass_tokens=200, pass_scored=20), "candidates": Work(sampled=10, at_once=4)}
+    least, most = memory_needed(run, ["actor"], works, LENGTHS)
+    assert least == pytest.approx(16 * parameters + resources._LIBRARIES, rel=1e-6)
+    assert most > least + 3 * 4 * run.config.sft.tiny_vocab_size / 8192 * 20
+    least, _ = memory_needed(run, ["candidates"], works, LENGTHS)
+    assert least == pytest.approx(4 * parameters + resources._LIBRARIES, rel=1e-6)
+    assert memory_needed(run, [], works, LENGTHS) == (0, 0)
+    assert memory_needed(make_run(model="someone/on-the-hub", sft_dialogues=0), ["actor"], works, LENGTHS) == (0, 0)
 
 
 def test_memory_that_may_not_suffice_is_a_warning(make_run, monkeypatch):
     run = make_run()
-    works = {"actor": Work("", (Passes("train", 1, 64, 2000, 500, 1),))}
-    needed = memory_needed(run, ["actor"], works, LENGTHS)
-    _free(monkeypatch, memory=(needed.least + needed.most) / 2)
+    works = {"actor": Work(trained=128_000, pass_tokens=128_000, pass_scored=32_000)}
+    _free(monkeypatch, memory=sum(memory_needed(run, ["actor"], works, LENGTHS)) / 2)
     (sentence,) = warnings(run, ["actor"], works, LENGTHS)
     assert sentence.startswith("This machine has ") and "`--gradient_checkpointing true`" in sentence
-    _free(monkeypatch, disk=disk_needed(run).most - 2**16)
+    _free(monkeypatch, disk=disk_needed(run)[1] - 2**16)
     (sentence,) = warnings(run, ["actor"], works, LENGTHS)
     assert "and the run may write up to" in sentence
     _free(monkeypatch)

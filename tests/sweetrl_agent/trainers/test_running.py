@@ -8,9 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from sweetrl_agent.data.files import SECONDS, read_rows
+from colbench_gym.files import read_rows
+from sweetrl_agent.data.files import SECONDS
 from sweetrl_agent.trainers import running
-from sweetrl_agent.trainers.running import StageClock, StageProgress, arriving, save_model
+from sweetrl_agent.trainers.running import StageClock, StageProgress, atomic_folder, save_model
 
 
 @pytest.fixture
@@ -62,12 +63,12 @@ def test_a_folder_is_replaced_at_the_end_and_kept_if_writing_fails(tmp_path):
     folder = tmp_path / "initial"
     folder.mkdir()
     (folder / "old").touch()
-    with pytest.raises(KeyboardInterrupt), arriving(folder) as beside:
+    with pytest.raises(KeyboardInterrupt), atomic_folder(folder) as beside:
         beside.mkdir()
         (beside / "torn").touch()
         raise KeyboardInterrupt
     assert [path.name for path in folder.iterdir()] == ["old"]
-    with arriving(folder) as beside:
+    with atomic_folder(folder) as beside:
         beside.mkdir()
         (beside / "new").touch()
     assert [path.name for path in folder.iterdir()] == ["new"] and not beside.exists()
@@ -85,12 +86,12 @@ def test_a_kill_while_checkpoints_are_removed_leaves_none_that_lacks_files(tmp_p
         remove(path, **given)
 
     monkeypatch.setattr(running.shutil, "rmtree", killed)
-    with pytest.raises(KeyboardInterrupt), arriving(folder) as beside:
+    with pytest.raises(KeyboardInterrupt), atomic_folder(folder) as beside:
         beside.mkdir()
         (beside / "new").touch()
     assert [path.name for path in folder.iterdir()] == ["new"]
     monkeypatch.undo()
-    with arriving(folder) as beside:
+    with atomic_folder(folder) as beside:
         beside.mkdir()
     assert [path.name for path in tmp_path.iterdir()] == ["initial"] and not list(folder.iterdir())
 

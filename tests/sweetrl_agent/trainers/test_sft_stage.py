@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 
 import pytest
@@ -11,13 +10,13 @@ from transformers import AutoModelForCausalLM
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from colbench_gym.agents.prompts import PROMPTS
+from colbench_gym.files import read_rows, write_rows
 from colbench_gym.scoring.answer import ANSWER_MARKER
-from sweetrl_agent.core.messages import hint_message, system_message
+from sweetrl_agent.core.hint import hint_message
+from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.data.files import read_rows, write_rows
 from sweetrl_agent.models.loading import load_tokenizer
 from sweetrl_agent.trainers import sft_stage
-from sweetrl_agent.trainers.preflight import troubles
 from sweetrl_agent.trainers.sft import sft_dataset
 from sweetrl_agent.trainers.sft_stage import demonstrations, pretrained_trainer, train_initial
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
@@ -114,14 +113,6 @@ def test_demonstrations_for_a_pretrained_model_are_its_own(run, make_run):
     assert all(f"{ANSWER_MARKER}\n```python\n" in dialogue[-1]["content"] for dialogue in own)
     assert not any(dialogue[0]["role"] == "system" for dialogue in own) and any(d[0]["role"] == "system" for d in tiny)
     assert not any("```" in dialogue[-1]["content"] for dialogue in tiny)
-
-
-def test_peft_is_needed_for_sft_alone(run, make_run, tiny_model_folder, monkeypatch):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "peft" else find(name, *rest))
-    assert any("peft" in str(error) for error in troubles(run, ["sft"]))
-    without = make_run(model=str(tiny_model_folder), **SETTINGS | {"sft_dialogues": 0})
-    assert not any("peft" in str(error) for error in troubles(without, ["sft"]))
 
 
 def test_the_tokenizer_and_the_prompt_are_kept(run, tiny_tokenizer):

@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import load_file
 from transformers import TrainerCallback
 
-from sweetrl_agent.algorithms.registry import ALGORITHMS
+from colbench_gym.files import read_rows, write_rows
 from sweetrl_agent.core.callback import Callbacks
-from sweetrl_agent.data.files import read_rows, write_rows
+from sweetrl_agent.critics.token_values import VALUES
 from sweetrl_agent.models.loading import load_model
 from sweetrl_agent.trainers import token_values
 
@@ -37,7 +37,7 @@ def run_in(make_run, tiny_model_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(token_values, "trainer_arguments", lambda *given: {**arguments(*given), "save_steps": SAVED})
     given = {
         "model": str(tiny_model_folder), "demonstrations": str(tmp_path / "data.jsonl"), "sft_dialogues": 24,
-        **{f"{name}_{setting}": value for name in ("mc", "ilql") for setting, value in (("batch", 4), ("epochs", 3.0))},
+        **{f"{name}.{setting}": value for name in ("mc", "ilql") for setting, value in (("batch", 4), ("epochs", 3.0))},
     }  # fmt: skip
 
     def make(folder, callbacks=(), **settings):
@@ -56,22 +56,22 @@ def _files(run, name):
 
 @pytest.mark.parametrize(("name", "lora"), [("ilql", False), ("ilql", True), ("mc", False)])
 def test_a_killed_training_resumes_to_the_same_files(run_in, name, lora):
-    ALGORITHMS[name].train(whole := run_in("whole", lora=lora))
+    (whole := run_in("whole", lora=lora)).config.algorithms[name].train(whole)
     with pytest.raises(KeyboardInterrupt):
-        ALGORITHMS[name].train(run_in("killed", [_Kill()], lora=lora))
+        (run := run_in("killed", [_Kill()], lora=lora)).config.algorithms[name].train(run)
     killed = run_in("killed", lora=lora)
     assert [path.name for path in killed.path(f"{name}/agent/checkpoints").iterdir()] == [f"checkpoint-{SAVED}"]
-    ALGORITHMS[name].train(killed)
+    killed.config.algorithms[name].train(killed)
     assert _files(whole, name) == _files(killed, name)
-    assert {token_values.VALUES, "tokenizer.json"} <= _files(whole, name).keys()
+    assert {VALUES, "tokenizer.json"} <= _files(whole, name).keys()
     (metrics, resumed) = (read_rows(run.path("metrics.jsonl")) for run in (whole, killed))
     assert metrics == resumed and [(row["stage"], row["step"]) for row in metrics] == [(name, 1), (name, SAVED)]
 
 
 def test_the_body_is_trained_and_the_target_follows_it_slowly(run_in):
-    run = run_in("run", ilql_polyak=0.01)
-    ALGORITHMS["ilql"].train(run)
-    saved = load_file(run.path("ilql/agent") / token_values.VALUES)
+    run = run_in("run", **{"ilql.polyak": 0.01})
+    run.config.algorithms["ilql"].train(run)
+    saved = load_file(run.path("ilql/agent") / VALUES)
     initial = load_model(run.initial_model, run.initial_model, run.config.model).model.state_dict()
     moved, followed = (
         torch.cat([(saved[f"{part}.body.{name}"] - weight).flatten() for name, weight in initial.items()])
@@ -82,10 +82,10 @@ def test_the_body_is_trained_and_the_target_follows_it_slowly(run_in):
 
 
 def test_the_loaded_policy_acts_by_the_saved_target_and_the_initial_policy(run_in):
-    run = run_in("run", ilql_beta=7.0)
-    ALGORITHMS["ilql"].train(run)
-    policy = ALGORITHMS["ilql"].load(run)
-    saved = load_file(run.path("ilql/agent") / token_values.VALUES)
+    run = run_in("run", **{"ilql.beta": 7.0})
+    run.config.algorithms["ilql"].train(run)
+    policy = run.config.algorithms["ilql"].load(run)
+    saved = load_file(run.path("ilql/agent") / VALUES)
     model = policy.model
     assert model.beta == 7.0
     for name, weight in model.values.state_dict().items():
@@ -97,18 +97,18 @@ def test_the_loaded_policy_acts_by_the_saved_target_and_the_initial_policy(run_i
 
 
 def test_values_of_a_bfloat16_model_are_float32_since_the_target_moves_in_small_steps(run_in):
-    run = run_in("run", dtype="bfloat16", ilql_epochs=0.2)
-    ALGORITHMS["ilql"].train(run)
-    saved = load_file(run.path("ilql/agent") / token_values.VALUES)
+    run = run_in("run", dtype="bfloat16", **{"ilql.epochs": 0.2})
+    run.config.algorithms["ilql"].train(run)
+    saved = load_file(run.path("ilql/agent") / VALUES)
     assert {value.dtype for value in saved.values()} == {torch.float32}
-    assert ALGORITHMS["ilql"].load(run).model.policy.dtype == torch.bfloat16
+    assert run.config.algorithms["ilql"].load(run).model.policy.dtype == torch.bfloat16
 
 
 def test_gradient_checkpointing_changes_nothing(run_in):
-    plain, saving = (run_in(f"run_{is_on}", gradient_checkpointing=is_on, mc_epochs=0.5) for is_on in (False, True))
+    plain, saving = (run_in(f"run_{is_on}", gradient_checkpointing=is_on, **{"mc.epochs": 0.5}) for is_on in (False, True))
     for run in (plain, saving):
-        ALGORITHMS["mc"].train(run)
-    one, other = (load_file(run.path("mc/agent") / token_values.VALUES) for run in (plain, saving))
+        run.config.algorithms["mc"].train(run)
+    one, other = (load_file(run.path("mc/agent") / VALUES) for run in (plain, saving))
     assert all(torch.allclose(one[name], other[name], atol=1e-6) for name in one)
 
 

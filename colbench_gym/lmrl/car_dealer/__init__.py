@@ -1,0 +1,1 @@
+"""Car Dealer: the game, its scripted buyer and its sellers."""

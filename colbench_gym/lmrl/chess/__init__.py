@@ -1,0 +1,1 @@
+"""Chess and Endgames: the games, and players for both sides."""

@@ -1,0 +1,1 @@
+"""The mazes: the games, their layouts, and exact values."""

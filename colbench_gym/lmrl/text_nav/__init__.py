@@ -1,0 +1,1 @@
+"""Text-Nav: the game and its world."""

@@ -1,0 +1,1 @@
+"""Answer from the facts of a task: the scripted human of ColBench-Backend."""

@@ -1,0 +1,1 @@
+"""The simulated humans of ColBench-Frontend, who compare two pages."""

@@ -1,0 +1,1 @@
+"""Understand what an agent's message asks."""

@@ -1,0 +1,59 @@
+"""The other side's replies to candidates for a turn, from a snapshot: what a critic gets that requires it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from colbench_gym.errors import ColBenchError
+from sweetrl_agent.core.critic import Reply
+from sweetrl_agent.core.dialogues import VOID
+from sweetrl_agent.core.episode import Messages
+
+
+def replies_to(env: Any, texts: Sequence[str]) -> list[Reply]:
+    """The reply to each candidate for the next turn, "" where it ends the episode. Equal texts get equal replies.
+
+    Args:
+        env: A sub-environment with snapshots, in an episode that is not over; its state is the same afterwards.
+        texts: The candidates.
+
+    Raises:
+        ColBenchError: If a service that the environment needs has failed.
+    """
+    state, replies = env.get_state(), dict[str, Reply]()
+    for text in dict.fromkeys(texts):
+        _, reward, *_ = env.step(text)
+        metrics = env.metrics
+        if metrics.get("outcome") == VOID:
+            raise ColBenchError(f"No reply to a candidate: {env.world_error}")
+        last = env.messages[-1]
+        success = bool(metrics["success"]) if "success" in metrics else None
+        replies[text] = Reply.of(last["content"] if last["role"] == "user" else "", float(reward), success)
+        env.set_state(state)
+    return [replies[text] for text in texts]
+
+
+def replies_at(env: Any, task_id: str, seed: int, messages: Messages, texts: Sequence[str]) -> list[Reply]:
+    """`replies_to` candidates for the next turn of a recorded dialogue of one agent, whose turns are taken again.
+
+    Args:
+        env: A sub-environment with snapshots.
+        task_id: Id of the dialogue's task.
+        seed: Seed of its episode.
+        messages: The dialogue before the turn.
+        texts: The candidates.
+
+    Raises:
+        ColBenchError: If the environment replies otherwise than recorded, or a service that it needs has failed.
+    """
+    env.reset(seed=seed, options={"task_id": task_id})
+    for message in messages:
+        if message["role"] == "assistant":
+            env.step(message["content"])
+    if list(env.messages) != list(messages):
+        raise ColBenchError(
+            f"The environment does not repeat a recorded dialogue of task {task_id!r}, so the replies to other candidates are not known; a critic "
+            "that requires replies needs a reproducible environment."
+        )
+    return replies_to(env, texts)

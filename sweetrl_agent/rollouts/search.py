@@ -1,0 +1,176 @@
+"""Forward search over utterances: the tree, the choice of a path, and a world to search in.
+
+`forward_search` is the planner of SLINVIT (arXiv:2402.16181): from a node, the best `breadth` children each, `depth` times; the value of a path is the sum of its
+weighted priors and rewards, plus the value of its last node; the first step of the best path is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from colbench_gym.errors import ColBenchError
+from sweetrl_agent.core.dialogues import VOID
+from sweetrl_agent.core.episode import Messages
+
+
+@dataclass
+class Node:
+    """A state in the tree.
+
+    Attributes:
+        prior: What the step to it is worth by the prior alone, such as lambda times its likelihood; 0 for the root.
+        reward: Reward of the step to it.
+        is_over: Whether the episode has ended.
+        payload: What the caller keeps of it.
+        children: Its children, once it has been expanded.
+    """
+
+    prior: float = 0.0
+    reward: float = 0.0
+    is_over: bool = False
+    payload: Any = None
+    children: list[Node] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The best path.
+
+    Attributes:
+        path: Its nodes without the root, at least one.
+        value: Sum of its priors and rewards, plus the value of its last node.
+        num_paths: Number of paths compared.
+    """
+
+    path: list[Node]
+    value: float
+    num_paths: int
+
+
+def forward_search(
+    root: Node,
+    expand: Callable[[Node], Sequence[Node]],
+    value: Callable[[Node], float],
+    depth: int,
+    breadth: int,
+    rank: Callable[[Node], float] | None = None,
+) -> Plan:
+    """The best path from a root.
+
+    Args:
+        root: A state that is not over.
+        expand: Makes the children of a node; called once for each.
+        value: Value of a last node: the return that is expected after it.
+        depth: Number of steps that are looked ahead.
+        breadth: Children that are followed from each node, those of highest rank; 0 for all. Of equal ranks the earlier one.
+        rank: Rank of a child; None for its prior.
+
+    Raises:
+        ValueError: If the root has no children.
+    """
+    best, num_paths = Plan([], -float("inf"), 0), 0
+    stack: list[tuple[Node, list[Node]]] = [(root, [])]
+    while stack:
+        node, path = stack.pop()
+        if len(path) == depth or node.is_over:
+            num_paths += 1
+            total = sum(step.prior + step.reward for step in path) + value(node)
+            if total > best.value:
+                best = Plan(path, total, 0)
+            continue
+        if node.children is None:
+            node.children = list(expand(node))
+        ranked = sorted(node.children, key=rank or (lambda child: child.prior), reverse=True)
+        stack += [(child, [*path, child]) for child in reversed(ranked[: breadth or None])]
+    if not best.path:
+        raise ValueError("A search needs a root with at least one child, and got none of finite value.")
+    return Plan(best.path, best.value, num_paths)
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A state of a world: the dialogue so far, and what the world needs to return to it.
+
+    Attributes:
+        messages: The dialogue as the agent sees it.
+        hidden: What is hidden, for a critic that sees it; "" if nothing is.
+        state: The world's own.
+    """
+
+    messages: Messages
+    hidden: str
+    state: Any = None
+
+
+class World(Protocol):
+    """What a search asks for the consequences of utterances: the simulator itself, or a learnt model of the human."""
+
+    def step(self, spot: Spot, text: str, seed: int | None = None) -> tuple[Spot, float, bool]:
+        """The state after an utterance, its reward, and whether the episode is over.
+
+        Args:
+            spot: A state.
+            text: The utterance.
+            seed: None for the world's own continuation, the same every time; a seed draws another.
+        """
+        ...
+
+
+class SimulatorWorld:
+    """The environment of the episode itself, by snapshots: the search knows what the human would reply, and what it is worth.
+
+    Args:
+        env: A sub-environment with snapshots, in an episode that is not over. `restore` it after the search.
+
+    Attributes:
+        root: The state of the episode.
+        turns: Turns taken in the search so far.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self._env, self.turns = env, 0
+        self.root = self._here()
+
+    def step(self, spot: Spot, text: str, seed: int | None = None) -> tuple[Spot, float, bool]:
+        """See `World`.
+
+        Raises:
+            ColBenchError: If a service that the environment needs has failed.
+        """
+        self._env.set_state(spot.state, reseed=seed)
+        _, reward, terminated, truncated, _ = self._env.step(text)
+        self.turns += 1
+        if self._env.metrics.get("outcome") == VOID:
+            raise ColBenchError(f"The simulator failed in a search: {self._env.world_error}")
+        return self._here(), float(reward), bool(terminated or truncated)
+
+    def restore(self) -> None:
+        """Return the environment to the state of the episode."""
+        self._env.set_state(self.root.state)
+
+    def _here(self) -> Spot:
+        return Spot(list(self._env.messages), self._env.hidden_information, self._env.get_state())
+
+
+class LearntWorld:
+    """A learnt model of the human: it replies, and knows no rewards. No simulator is asked.
+
+    Args:
+        reply: The next message of the human after a dialogue that ends with the agent's, by a seed; None where the dialogue ends.
+        root: The dialogue of the episode.
+    """
+
+    def __init__(self, reply: Callable[[Messages, int], str | None], root: Spot) -> None:
+        self._reply, self.root, self.turns = reply, root, 0
+
+    def step(self, spot: Spot, text: str, seed: int | None = None) -> tuple[Spot, float, bool]:
+        """See `World`; rewards are 0, so that values must come from a critic."""
+        messages = [*spot.messages, {"role": "assistant", "content": text}]
+        reply = self._reply(messages, seed or 0)
+        said = [] if reply is None else [{"role": "user", "content": reply}]
+        return Spot([*messages, *said], spot.hidden), 0.0, reply is None
+
+    def restore(self) -> None:
+        """Does nothing: no environment was touched."""

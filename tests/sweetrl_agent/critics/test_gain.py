@@ -1,0 +1,183 @@
+"""The information gain: which tokens of a reference count, the critic against naive passes, and what its gains say on embedded tasks."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import numpy as np
+import pytest
+import torch
+
+from colbench_gym.tasks.embedded import embedded_tasks, one_wish_apart
+from sweetrl_agent.algorithms.critics import CRITICS, open_critic, open_ranker
+from sweetrl_agent.core.critic import Reply
+from sweetrl_agent.critics import gain
+from sweetrl_agent.critics.gain import ENDING, GainCritic, Targets, differing_places
+from sweetrl_agent.data.chat import Chat
+from sweetrl_agent.evaluation import comparison_job
+from sweetrl_agent.rollouts.replies import replies_at
+
+MARKER = "I WANT TO ANSWER:\n"
+REFERENCE = "def total(prices):\n    return round(sum(prices), 2)"
+OTHERS = [
+    "def total(prices):\n    return sum(prices)",
+    "def total(prices):\n    if not prices:\n        return 0\n    return round(sum(prices), 2)",
+]
+DIALOGUE = [{"role": "user", "content": "I need the total of my prices."}]
+TEXTS, REPLIES = ["Round it?", "Empty list?", "Round it?"], ["To two decimals.", "Return nothing.", "To two decimals."]
+
+
+@pytest.fixture
+def make_critic(make_tiny_model, tiny_tokenizer):
+    """Function: settings -> the critic of a random model."""
+
+    def make(rule="sum", threshold=0.0, instructions="", alternatives=None):
+        return GainCritic(
+            make_tiny_model(1), Targets(Chat(tiny_tokenizer), MARKER, alternatives), instructions, rule, threshold
+        )
+
+    return make
+
+
+def _naive(critic, messages):
+    """Log-probabilities of the reference's tokens by a plain pass over the dialogue."""
+    chat, target = critic.targets.chat, critic.targets(REFERENCE)
+    ids = chat.prompt(messages) + target.token_ids
+    with torch.no_grad():
+        log_probs = torch.log_softmax(critic.model(torch.tensor([ids])).logits[0].double(), dim=-1)
+    start = len(ids) - len(target.token_ids)
+    return torch.tensor([log_probs[start + i - 1, ids[start + i]] for i in target.counted])
+
+
+def _asked(text, reply):
+    return [*DIALOGUE, {"role": "assistant", "content": text}, {"role": "user", "content": reply}]
+
+
+def test_neither_the_marker_nor_the_end_of_a_turn_counts(tiny_tokenizer):
+    target = Targets(Chat(tiny_tokenizer), MARKER)(REFERENCE)
+    assert tiny_tokenizer.decode([target.token_ids[i] for i in target.counted]) == REFERENCE
+    assert tiny_tokenizer.decode(target.token_ids) == MARKER + REFERENCE + "<|end|>" and target.text == MARKER + REFERENCE
+    assert Targets(Chat(tiny_tokenizer), MARKER)("").counted == [] and target.mean([-1.0] * len(target.token_ids)) == -1.0
+
+
+def test_on_request_only_what_differs_from_the_alternatives_counts(tiny_tokenizer):
+    assert differing_places([1, 2, 3, 4], [[1, 9, 3, 4], [1, 2, 3, 5, 4], [1, 2, 3, 4, 5]]) == [1, 3]
+    assert differing_places([1, 2, 3], [[3]]) == [0, 1] and differing_places([1], [[1]]) == []
+    targets = Targets(Chat(tiny_tokenizer), MARKER, lambda reference: OTHERS)
+    counted = [tiny_tokenizer.decode([targets(REFERENCE).token_ids[i]]) for i in targets(REFERENCE).counted]
+    assert 0 < len(counted) < len(Targets(Chat(tiny_tokenizer), MARKER)(REFERENCE).counted) and "def total" not in "".join(
+        counted
+    )
+    same = Targets(Chat(tiny_tokenizer), MARKER, lambda reference: [reference])
+    assert same(REFERENCE).counted == Targets(Chat(tiny_tokenizer), MARKER)(REFERENCE).counted
+
+
+def test_alternatives_of_an_embedded_task_differ_in_one_wish(make_run):
+    run, task = make_run(), embedded_tasks("train")[0]
+    others = run.record.alternatives(task.hidden.reference, run.train)
+    assert others == one_wish_apart(task) and task.hidden.reference not in others and len({*others}) == len(others) > 2
+    assert run.record.alternatives("def f(): pass", run.train) == ()
+
+
+@pytest.mark.parametrize("pass_tokens", [1, 100, 2048])
+@pytest.mark.parametrize("instructions", ["", "You write functions."])
+def test_rank_is_the_gain_of_a_plain_pass(make_critic, monkeypatch, pass_tokens, instructions):
+    monkeypatch.setattr(gain, "PASS_TOKENS", pass_tokens)
+    critic = make_critic(instructions=instructions)
+    leading = [{"role": "system", "content": instructions}] if instructions else []
+    before = _naive(critic, [*leading, *DIALOGUE])
+    gains = [_naive(critic, [*leading, *_asked(*pair)]) - before for pair in zip(TEXTS, REPLIES, strict=True)]
+    assert critic.rank(DIALOGUE, REFERENCE, TEXTS, REPLIES) == pytest.approx(
+        [float(values.sum()) for values in gains], abs=1e-3
+    )
+    if pass_tokens > 1 or instructions:
+        return
+    largest = [float(values.max()) for values in gains]
+    assert make_critic("largest").rank(DIALOGUE, REFERENCE, TEXTS, REPLIES) == pytest.approx(largest, abs=1e-4)
+    noise = sum(sorted({*largest})[-2:]) / 2
+    assert make_critic("largest", noise).rank(DIALOGUE, REFERENCE, TEXTS, REPLIES) == [
+        float(value > noise) for value in largest
+    ]
+
+
+def test_a_model_without_packed_rows_gives_the_same_scores(make_critic, monkeypatch):
+    scores = make_critic().rank(DIALOGUE, REFERENCE, TEXTS, REPLIES)
+    monkeypatch.setattr("sweetrl_agent.critics.advantage.can_use_slots", lambda model: False)
+    assert make_critic().rank(DIALOGUE, REFERENCE, TEXTS, REPLIES) == pytest.approx(scores, abs=1e-3)
+
+
+def test_a_success_is_above_all_gains_and_a_failure_below(make_critic):
+    ended = [Reply.of("", 1.0, True), Reply.of("", 0.3, False), Reply.of("", 0.1, False), ""]
+    texts = ["right", "nearly", "wrong", "unknown"]
+    scores = make_critic().rank(DIALOGUE, REFERENCE, [*texts, TEXTS[0]], [*ended, REPLIES[0]])
+    assert scores[:4] == [ENDING + 1, -ENDING + 0.3, -ENDING + 0.1, 0.0] and -ENDING < scores[4] < ENDING
+    assert make_critic().rank(DIALOGUE, REFERENCE, texts, ended) == scores[:4]
+    assert make_critic().rank(DIALOGUE, "", TEXTS, REPLIES) == [0.0] * 3
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_gains_of_a_dialogue_telescope_and_equal_those_of_its_turns(make_critic, ends):
+    critic = make_critic()
+    whole = [*_asked(TEXTS[0], REPLIES[0]), *_asked(TEXTS[1], REPLIES[1])[1:]]
+    first = critic.rank(DIALOGUE, REFERENCE, TEXTS[:1], REPLIES[:1])
+    second = critic.rank(whole[:3], REFERENCE, TEXTS[1:2], REPLIES[1:2])
+    dialogue = [*whole, {"role": "assistant", "content": MARKER + "None"}] if ends else whole
+    gains = critic.dialogue_advantages(dialogue, REFERENCE)
+    assert gains == pytest.approx([*first, *second, *([0.0] if ends else [])], abs=1e-3)
+    assert sum(gains) == pytest.approx(float((_naive(critic, whole) - _naive(critic, DIALOGUE)).sum()), abs=1e-3)
+    assert critic.dialogue_advantages(DIALOGUE, REFERENCE) == []
+
+
+def test_a_reply_that_adds_nothing_to_read_has_no_gain_that_depends_on_the_order(make_critic):
+    scores = make_critic().rank(DIALOGUE, REFERENCE, TEXTS, REPLIES)
+    assert scores[0] == scores[2] != scores[1]
+    assert make_critic().rank(DIALOGUE, REFERENCE, TEXTS[::-1], REPLIES[::-1]) == pytest.approx(scores[::-1], abs=1e-3)
+
+
+@pytest.fixture
+def packaged(make_run):
+    """A run that starts from the packaged policy, and twelve of its tasks with a useful and a useless question each, and the replies."""
+    run = make_run(sft_dialogues=0, model="sweetrl_agent/models/initial", tasks="embedded:train[:12]", dtype="float32")
+    cases = []
+    with closing(run.environment(run.train, 1)) as envs:
+        for task in run.train:
+            texts = [
+                next(f.phrases[0] for f in task.hidden.facts if f.is_special == is_special) for is_special in (True, False)
+            ]
+            messages = [{"role": "user", "content": task.description}]
+            cases.append((task, messages, texts, replies_at(envs.envs[0], task.id, run.seed, messages, texts)))
+    return run, cases
+
+
+def test_on_embedded_tasks_gains_prefer_useful_questions_and_those_of_other_references_do_not(packaged):
+    run, cases = packaged
+    margins = {}
+    with open_critic(run, "gain") as critic, open_critic(run, "untrained") as untrained:
+        for shift in (0, 1, 5):
+            hidden = [cases[(i + shift) % len(cases)][0].hidden.reference for i in range(len(cases))]
+            margins[shift] = [
+                np.subtract(*critic.rank(messages, reference, texts, replies))
+                for (_, messages, texts, replies), reference in zip(cases, hidden, strict=True)
+            ]
+        hinted = [np.subtract(*untrained.rank(messages, task.hidden.reference, texts)) for task, messages, texts, _ in cases]
+    accuracy = {shift: np.mean(np.array(values) > 0) for shift, values in margins.items()}
+    assert accuracy[0] >= 0.9 and accuracy[0] >= np.mean(np.array(hinted) > 0)
+    assert abs(np.mean([*margins[1], *margins[5]] > np.zeros(24)) - 0.5) < 0.25  # 24 pairs: 2.4 standard errors
+
+
+def test_the_environment_grades_the_answers(packaged):
+    run, cases = packaged
+    task, messages, (useful, _), _ = cases[0]
+    texts = [MARKER + task.hidden.reference, useful, MARKER + "def wrong(): pass"]
+    with open_ranker(run, "gain") as rank:
+        right, asked, wrong = rank(task.id, messages, task.hidden.reference, texts)
+    assert right > ENDING > asked > 0 > -ENDING + 1 > wrong
+
+
+def test_it_is_a_critic_by_name_with_settings():
+    assert CRITICS["gain"].needs == {"hidden", "snapshot"} and CRITICS["gain"].has_replies
+    for setting in ("gain_rule", "gain_tokens"):
+        with pytest.raises(ValueError, match=f"`sweet.{setting}` must be one of"):
+            comparison_job.parse([f"--sweet.{setting}", "x"])
+    with pytest.raises(ValueError, match="`sweet.gain_threshold` must be at least 0, got -1.0."):
+        comparison_job.parse(["--sweet.gain_threshold", "-1.0"])

@@ -1,0 +1,92 @@
+"""What may change in a begun run, and what an algorithm's own settings change: nothing that others share."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from sweetrl_agent.algorithms.grpo import GRPO
+from sweetrl_agent.algorithms.settings import make_config
+from sweetrl_agent.config.pipeline import STAGES, stages_of
+
+
+def test_the_reference_may_change_until_candidates_are_ranked(make_run):
+    run = make_run(**{"sweet.reference_hidden": False})
+    for name in ("critic", "candidates"):
+        with run.stage(STAGES[name]):
+            pass
+    assert make_run(**{"sweet.reference_hidden": True}).config.algorithm.config.reference_hidden
+    with pytest.raises(ValueError, match=r"\(sweet.form: 'paper' there, 'released' here\)"):
+        make_run(**{"sweet.reference_hidden": True, "sweet.form": "released"})
+    again = make_run(**{"sweet.reference_hidden": True})
+    with again.stage(STAGES["rank"]):
+        pass
+    with pytest.raises(ValueError) as refused:
+        make_run(**{"sweet.reference_hidden": False})
+    assert str(refused.value) == (
+        f"{run.folder} has other settings, and files were made with them "
+        "(sweet.reference_hidden: True there, False here); "
+        "give the same settings to resume that run, or another `--output` to start a new one."
+    )
+
+
+def test_the_ranking_of_a_critic_fixes_its_own_settings_alone(make_run):
+    run = make_run(algorithm="no_normalisation")
+    with run.stage(stages_of(run.algorithm)["rank no_normalisation"]):
+        pass
+    with pytest.raises(ValueError, match=r"\(no_normalisation.reference_hidden: False there, True here\)"):
+        make_run(algorithm="no_normalisation", sweet={"reference_hidden": True})
+    assert make_run(sweet={"reference_hidden": True}).config.algorithm.config.reference_hidden
+
+
+def test_a_critic_that_is_new_to_a_folder_takes_the_candidates_that_are_there(make_run):
+    given = {"sweet.num_states": 4, "sweet.critic_epochs": 2.0}
+    with make_run(**given).stage(STAGES["candidates"]):
+        pass
+    run = make_run(algorithm="no_hidden", **{"sweet.num_states": 4, "sweet.critic_epochs": 3.0})
+    assert {
+        name: settings["num_states"] for name, settings in run.records.settings.items() if name in ("sweet", "no_hidden")
+    } == {
+        "sweet": 4,
+        "no_hidden": 4,
+    }
+
+
+def test_a_critic_that_is_new_to_a_folder_may_not_have_other_candidates(make_run):
+    with make_run(**{"sweet.num_states": 4}).stage(STAGES["candidates"]):
+        pass
+    with pytest.raises(ValueError, match=r"\(no_hidden.num_states: 4 there, 5 here\)"):
+        make_run(algorithm="no_hidden", **{"sweet.num_states": 5})
+
+
+def test_the_settings_of_an_algorithm_stay_recorded_when_another_is_trained_in_the_folder(make_run):
+    make_run(algorithm="grpo", grpo={"clip": 0.1})
+    run = make_run()
+    for settings in (run.records.settings, yaml.safe_load(run.path("config.yaml").read_text())):
+        assert settings["grpo"]["clip"] == 0.1 and settings["sweet"]["num_states"] == 800
+    with make_run(algorithm="grpo", grpo={"clip": 0.1}).stage(stages_of(GRPO())["grpo"]):
+        pass
+    assert make_run().algorithm.name == "sweet"
+    with pytest.raises(ValueError, match=r"\(grpo.clip: 0.1 there, 0.2 here\)"):
+        make_run(algorithm="grpo")
+
+
+def test_a_run_with_other_settings_has_the_same_files_and_records(make_run):
+    run = make_run()
+    other = run.with_settings({"temperature": 0.5, "history": 0})
+    assert (other.config.model.temperature, run.config.model.temperature) == (0.5, 0.8)
+    changed = {name for name, value in other.config.settings().items() if run.config.settings()[name] != value}
+    assert changed == {"temperature", "history"}
+    assert other.folder == run.folder and other.tasks == run.tasks
+    with other.stage(STAGES["critic"]):
+        pass
+    assert run.is_done("critic")
+
+
+def test_changed_settings_are_checked_like_given_ones(make_run):
+    with pytest.raises(
+        ValueError, match=r"^`sweet.critic_batch` must be a multiple of `sweet.critic_micro_batch`, got 3 and 8\.$"
+    ):
+        make_config({"sweet.critic_batch": 3})
+    with pytest.raises(ValueError, match="^`temperature` must be at least 0.01, got 0.$"):
+        make_run().with_settings({"temperature": 0})
