@@ -112,8 +112,12 @@ class IGPO(GRPO):
     """IGPO; see the module's docstring."""
 
     name, title, Config = "igpo", "IGPO", IGPOConfig
-    requires = frozenset({"hidden"})
     targets: Targets
+
+    @property
+    def requires(self) -> frozenset[str]:  # type: ignore[override]
+        """Hidden information, and what else it could have been where only the tokens count that differ."""
+        return frozenset({"hidden", *(["alternatives"] if self.config.tokens == DIFFERING else [])})
 
     def begin(self, run: Run) -> None:
         """See `OnPolicyAlgorithm`; references are tokenized by the policy's tokenizer."""

@@ -50,6 +50,7 @@ from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import require, setting
 from sweetrl_agent.core.work import Lengths, Work
+from sweetrl_agent.critics.gain import DIFFERING
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.pairs import turn_pairs
 from sweetrl_agent.models.loading import initial_model, load_chat, load_policy, system_prompt
@@ -130,7 +131,12 @@ class Sweet(Algorithm):
         self.kind = kind = CRITICS[critic] if kind is None else kind
         self.name = self.critic = critic
         self.title = kind.title if critic == SWEET else f"SWEET-RL, {kind.title}"
-        self.requires = kind.needs
+
+    @property
+    def requires(self) -> frozenset[str]:  # type: ignore[override]
+        """What its critic needs, and alternatives to what is hidden where `gain` counts only the tokens that differ."""
+        differs = self.kind.scoring == "gain" and self.config.gain_tokens == DIFFERING
+        return self.kind.needs | ({"alternatives"} if differs else set())
 
     @property
     def policies(self) -> Mapping[str, str]:

@@ -136,7 +136,7 @@ def _meant(name: str, known: Known) -> str:
     near = [
         other for other in near if "." not in other or other.startswith("sweet.")
     ] or near  # all critics have those of `sweet`
-    near = near or difflib.get_close_matches(name, known, 1)
+    near = near or difflib.get_close_matches(name, [*known, "help"], 1)
     if not near:
         return "`--help all` lists all."
     return f"Did you mean {'one of ' if len(near) > 1 else ''}{', '.join(f'`{other}`' for other in near)}?"

@@ -43,6 +43,7 @@ CAPABILITY_NAMES: Mapping[str, str] = {
     "snapshot": "snapshots (methods `get_state` and `set_state`)",
     "anchor": "keys of its states (an attribute `state_key`)",
     "redraw": "new draws of what is hidden (a method `redraw_hidden`)",
+    "alternatives": "alternatives to what is hidden (`alternatives` of its record)",
     "verifier": "a verifier (a method `score_answer`)",
     "pages": "pages (an attribute `page`)",
     "answer_prefix": "answers with a fixed prefix (`answer_prefix` of its record)",
@@ -272,7 +273,11 @@ class EnvironmentRecord(Explains):
                 for name, attribute in CAPABILITIES.items()
                 if hasattr(type(bare), attribute) or hasattr(bare, attribute)  # a property may have no value before `reset`
             }
-        kept = {"answer_prefix": bool(self.answer_prefix), "behaviour": self.has_behaviour(config.task)}
+        kept = {
+            "answer_prefix": bool(self.answer_prefix),
+            "behaviour": self.has_behaviour(config.task),
+            "alternatives": type(self).alternatives is not EnvironmentRecord.alternatives,
+        }
         return frozenset(capabilities | {name for name, has_it in kept.items() if has_it})
 
     def actions(self, config: Any) -> DialogueActions:

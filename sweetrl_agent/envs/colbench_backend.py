@@ -61,8 +61,8 @@ class BackendRecord(ColBenchRecord):
 
     def capabilities(self, config: Any) -> frozenset[str]:
         """See `EnvironmentRecord`; other tasks of the family are known on the embedded tasks only."""
-        missing = set() if config.task.tasks.startswith("embedded:") else {"redraw"}
-        return super().capabilities(config) - missing
+        capabilities = super().capabilities(config)
+        return capabilities | {"alternatives"} if config.task.tasks.startswith("embedded:") else capabilities - {"redraw"}
 
     def oracles(self, config: Any) -> Collection[str]:
         """See `EnvironmentRecord`; of the embedded tasks only."""

@@ -26,6 +26,7 @@ from sweetrl_agent.algorithms.igpo import (
     standardized_rewards,
     turn_rewards,
 )
+from sweetrl_agent.algorithms.registry import refuse_missing
 from sweetrl_agent.core.batch import Batch
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Turn
 from sweetrl_agent.critics.gain import Target
@@ -216,7 +217,11 @@ def test_settings_out_of_range_are_refused(setting, value, error):
 
 
 def test_it_requires_hidden_information():
-    assert IGPO.requires == {"hidden"} and not GRPO.requires
+    assert IGPO().requires == {"hidden"} and not GRPO.requires
+    differing = IGPO(IGPOConfig(tokens="differing"))
+    assert differing.requires == {"hidden", "alternatives"}
+    with pytest.raises(ValueError, match=r"^`igpo.tokens` of 'igpo' requires an environment with alternatives to what is hidden"):
+        refuse_missing([differing], {"hidden"}, "Mine-v0")
 
 
 @pytest.fixture(scope="module")

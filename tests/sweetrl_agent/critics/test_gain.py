@@ -10,11 +10,12 @@ import torch
 
 from colbench_gym.tasks.embedded import embedded_tasks, one_wish_apart
 from sweetrl_agent.algorithms.critics import CRITICS, open_critic, open_ranker
+from sweetrl_agent.algorithms.registry import refuse_missing
 from sweetrl_agent.core.critic import Reply
 from sweetrl_agent.critics import gain
 from sweetrl_agent.critics.gain import ENDING, GainCritic, Targets, differing_places
 from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.evaluation import comparison_job
+from sweetrl_agent.evaluation import comparison_job, main_job
 from sweetrl_agent.rollouts.replies import replies_at
 
 MARKER = "I WANT TO ANSWER:\n"
@@ -176,6 +177,11 @@ def test_the_environment_grades_the_answers(packaged):
 
 def test_it_is_a_critic_by_name_with_settings():
     assert CRITICS["gain"].needs == {"hidden", "snapshot"} and CRITICS["gain"].has_replies
+    config = main_job.parse(["--critic", "gain", "--sweet.gain_tokens", "differing", "--env", "ColBench-Frontend-v0"])
+    with pytest.raises(ValueError, match="^`gain.gain_tokens` of 'gain' requires an environment with alternatives to what is hidden"):
+        refuse_missing([config.algorithm], config.record.capabilities(config), "there")
+    embedded = main_job.parse(["--critic", "gain", "--sweet.gain_tokens", "differing"])
+    refuse_missing([embedded.algorithm], embedded.record.capabilities(embedded), "there")
     for setting in ("gain_rule", "gain_tokens"):
         with pytest.raises(ValueError, match=f"`sweet.{setting}` must be one of"):
             comparison_job.parse([f"--sweet.{setting}", "x"])
