@@ -25,7 +25,7 @@ from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.rows import row_from_task
 from sweetrl_agent.algorithms import sweet
-from sweetrl_agent.algorithms.critics import SWEET
+from sweetrl_agent.algorithms.critic_settings import SWEET
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.evaluation.comparison_job import parse

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 from colbench_gym.errors import ColBenchError
 from sandboxes.named import build, load_class, name_and_arguments, spec_of
-from sweetrl_agent.algorithms.critics import CRITICS, CriticKind, critic_folder
+from sweetrl_agent.algorithms.critic_settings import critic_folder
+from sweetrl_agent.algorithms.critics import CRITICS, CriticKind
 from sweetrl_agent.core.critic import Critic
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.run import Run

@@ -11,7 +11,8 @@ from sweetrl_agent.algorithms.archer import Archer
 from sweetrl_agent.algorithms.archer_offline import ArcherOffline
 from sweetrl_agent.algorithms.bc import BehaviourCloning
 from sweetrl_agent.algorithms.bidirectional import Bidirectional
-from sweetrl_agent.algorithms.critics import CRITICS, SWEET
+from sweetrl_agent.algorithms.critic_settings import SWEET
+from sweetrl_agent.algorithms.critics import CRITICS
 from sweetrl_agent.algorithms.discrete import DQN, PPO, RandomActions
 from sweetrl_agent.algorithms.filtered_bc import FilteredBC
 from sweetrl_agent.algorithms.gigpo import GiGPO

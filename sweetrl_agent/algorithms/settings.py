@@ -12,7 +12,7 @@ from dataclasses import fields
 from typing import Any
 
 from sweetrl_agent.algorithms import settings_help
-from sweetrl_agent.algorithms.critics import SWEET
+from sweetrl_agent.algorithms.critic_settings import SWEET
 from sweetrl_agent.algorithms.registry import ALGORITHMS, register, register_own_critic
 from sweetrl_agent.config import files
 from sweetrl_agent.config.command_line import NONE

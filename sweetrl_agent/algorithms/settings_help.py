@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 import sandboxes
-from sweetrl_agent.algorithms.critics import CRITICS, SWEET
+from sweetrl_agent.algorithms.critic_settings import SWEET
+from sweetrl_agent.algorithms.critics import CRITICS
 from sweetrl_agent.algorithms.registry import ALGORITHMS, titles
 from sweetrl_agent.config import files
 from sweetrl_agent.config.pipeline import STAGES

@@ -26,7 +26,8 @@ from functools import partial
 from typing import Any, cast
 
 from colbench_gym.seeds import derive_seed
-from sweetrl_agent.algorithms.critics import CRITICS, critic_folder, hidden_for, kind_of, open_critic
+from sweetrl_agent.algorithms.critic_settings import critic_folder
+from sweetrl_agent.algorithms.critics import CRITICS, hidden_for, kind_of, open_critic
 from sweetrl_agent.algorithms.initial import InitialPolicy
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.policy import Policy, Utterance

@@ -28,17 +28,8 @@ from trl import DPOConfig
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
 from colbench_gym.seeds import derive_seed
-from sweetrl_agent.algorithms.critics import (
-    CRITICS,
-    SWEET,
-    CriticConfig,
-    CriticKind,
-    critic_arguments,
-    kind_of,
-    open_ranker,
-    require_whole,
-    stage_name,
-)
+from sweetrl_agent.algorithms.critic_settings import SWEET, CriticConfig, critic_arguments, require_whole, stage_name
+from sweetrl_agent.algorithms.critics import CRITICS, CriticKind, kind_of, open_ranker
 from sweetrl_agent.algorithms.sweet_work import works_of_critic
 from sweetrl_agent.config.pipeline import first_stage
 from sweetrl_agent.core.algorithm import Algorithm

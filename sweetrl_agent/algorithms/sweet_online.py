@@ -27,7 +27,7 @@ from colbench_gym.errors import TaskError
 from colbench_gym.files import Row, count_rows, iter_rows
 from colbench_gym.seeds import derive_seed
 from sweetrl_agent.algorithms import sweet
-from sweetrl_agent.algorithms.critics import SWEET
+from sweetrl_agent.algorithms.critic_settings import SWEET
 from sweetrl_agent.algorithms.sweet import Sweet, SweetConfig
 from sweetrl_agent.algorithms.sweet_work import works_of_critic
 from sweetrl_agent.core.algorithm import START, Algorithm

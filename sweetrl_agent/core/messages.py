@@ -11,6 +11,19 @@ def system_message(*parts: str) -> list[dict[str, str]]:
     return [{"role": "system", "content": content}] if content else []
 
 
+#: What a critic that must not see replies reads in their place.
+NO_REPLY = "Noted."
+
+
+def without_replies(messages: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """A dialogue in which every user's message but the first reads `NO_REPLY`: what was asked, without what was replied."""
+    request = next((i for i, message in enumerate(messages) if message["role"] == "user"), 0)
+    return [
+        {**message, "content": NO_REPLY} if message["role"] == "user" and i > request else message
+        for i, message in enumerate(messages)
+    ]
+
+
 def as_read(messages: Sequence[dict[str, str]], history: int) -> list[dict[str, str]]:
     """What an agent reads of a dialogue before its next turn.
 

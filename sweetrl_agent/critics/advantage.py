@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.hint import hint_message
-from sweetrl_agent.core.messages import system_message
+from sweetrl_agent.core.messages import system_message, without_replies
 from sweetrl_agent.critics import packed
 from sweetrl_agent.critics.credit import turn_advantages
 from sweetrl_agent.data.chat import Chat, EncodedDialogue, numbered_actions
@@ -35,6 +35,7 @@ class AdvantageCritic:
         reference_sees_hidden: bool = True,
         instructions: str = "",
         noun: str = "answer",
+        reads_replies: bool = True,
     ) -> None:
         """Wrap a trained critic.
 
@@ -46,12 +47,13 @@ class AdvantageCritic:
             reference_sees_hidden: True as in the paper; False as in the released ranking script.
             instructions: System prompt of the agent; the critic and its reference see it too.
             noun: What the hidden information is, `EnvironmentRecord.hidden_noun`.
+            reads_replies: False for a critic that was trained on dialogues `without_replies`.
         """
         if reference is None and not hasattr(model, "disable_adapter"):
             raise ValueError("`reference` may be None only if `model` has a LoRA adapter to disable.")
         self.model, self.reference, self.chat = model.eval(), reference, chat
         self.is_normalised, self.reference_sees_hidden, self.instructions = is_normalised, reference_sees_hidden, instructions
-        self.noun = noun
+        self.noun, self.reads_replies = noun, reads_replies
 
     @torch.inference_mode()
     def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
@@ -62,7 +64,7 @@ class AdvantageCritic:
             hidden: The hidden information; "" for a critic that does not see it.
             texts: The candidates.
         """
-        unique = list(dict.fromkeys(texts))
+        unique, messages = list(dict.fromkeys(texts)), self._read(messages)
         hint = hint_message(hidden, self.instructions, self.noun)
         prompt = self.chat.prompt([*hint, *messages])
         plain = prompt if self.reference_sees_hidden else self.chat.prompt(self._as_agent(messages))
@@ -78,6 +80,7 @@ class AdvantageCritic:
     @torch.inference_mode()
     def dialogue_advantages(self, messages: Messages, hidden: str) -> list[float]:
         """Advantage of every agent turn of a dialogue, in order."""
+        messages = self._read(messages)
         hinted = self.chat.sequences([*hint_message(hidden, self.instructions, self.noun), *messages])
         plain = hinted
         if not self.reference_sees_hidden:
@@ -88,6 +91,9 @@ class AdvantageCritic:
         turn_ids = numbered_actions(hinted)
         means = turn_advantages(ratios, turn_ids)
         return means if self.is_normalised else [mean * turn_ids.count(turn) for turn, mean in enumerate(means, 1)]
+
+    def _read(self, messages: Messages) -> Messages:
+        return messages if self.reads_replies else without_replies(messages)
 
     def _as_agent(self, messages: Messages) -> Messages:
         return [*system_message(self.instructions), *messages]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from sandboxes.named import nearest
-from sweetrl_agent.algorithms.critics import CRITICS, SWEET, check_needs
+from sweetrl_agent.algorithms.critic_settings import SWEET
+from sweetrl_agent.algorithms.critics import CRITICS, check_needs
 from sweetrl_agent.algorithms.registry import refuse_missing
 from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.config.job import Config

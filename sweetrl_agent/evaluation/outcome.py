@@ -10,7 +10,8 @@ from colbench_gym.evaluation.rows import read_evaluation
 from colbench_gym.evaluation.summary import differences, scores
 from colbench_gym.evaluation.table import table
 from colbench_gym.files import Row, append_rows, read_object, read_rows, write_json
-from sweetrl_agent.algorithms.critics import SWEET, hidden_for, open_critic
+from sweetrl_agent.algorithms.critic_settings import SWEET
+from sweetrl_agent.algorithms.critics import hidden_for, open_critic
 from sweetrl_agent.config.pipeline import AGENTS
 from sweetrl_agent.core.critic import all_advantages
 from sweetrl_agent.evaluation.credit_accuracy import hint_reading

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from colbench_gym.digests import module_input, module_of, rows_of
-from sweetrl_agent.algorithms.critics import SWEET
+from sweetrl_agent.algorithms.critic_settings import SWEET
 from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.config.pipeline import ADVANTAGES, EVALUATION, STAGES, critic_files, policy_files, stages_of
 from sweetrl_agent.core.algorithm import Algorithm

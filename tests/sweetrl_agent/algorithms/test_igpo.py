@@ -220,7 +220,9 @@ def test_it_requires_hidden_information():
     assert IGPO().requires == {"hidden"} and not GRPO.requires
     differing = IGPO(IGPOConfig(tokens="differing"))
     assert differing.requires == {"hidden", "alternatives"}
-    with pytest.raises(ValueError, match=r"^`igpo.tokens` of 'igpo' requires an environment with alternatives to what is hidden"):
+    with pytest.raises(
+        ValueError, match=r"^`igpo.tokens` of 'igpo' requires an environment with alternatives to what is hidden"
+    ):
         refuse_missing([differing], {"hidden"}, "Mine-v0")
 
 

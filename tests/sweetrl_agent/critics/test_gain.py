@@ -178,7 +178,9 @@ def test_the_environment_grades_the_answers(packaged):
 def test_it_is_a_critic_by_name_with_settings():
     assert CRITICS["gain"].needs == {"hidden", "snapshot"} and CRITICS["gain"].has_replies
     config = main_job.parse(["--critic", "gain", "--sweet.gain_tokens", "differing", "--env", "ColBench-Frontend-v0"])
-    with pytest.raises(ValueError, match="^`gain.gain_tokens` of 'gain' requires an environment with alternatives to what is hidden"):
+    with pytest.raises(
+        ValueError, match="^`gain.gain_tokens` of 'gain' requires an environment with alternatives to what is hidden"
+    ):
         refuse_missing([config.algorithm], config.record.capabilities(config), "there")
     embedded = main_job.parse(["--critic", "gain", "--sweet.gain_tokens", "differing"])
     refuse_missing([embedded.algorithm], embedded.record.capabilities(embedded), "there")

@@ -13,7 +13,8 @@ from colbench_gym.files import write_rows
 from colbench_gym.scoring.unit_tests import UnitTests
 from sweetrl_agent import compare
 from sweetrl_agent.algorithms import critics
-from sweetrl_agent.algorithms.critics import CRITICS, critic_folder, open_critic
+from sweetrl_agent.algorithms.critic_settings import critic_folder
+from sweetrl_agent.algorithms.critics import CRITICS, open_critic
 from sweetrl_agent.envs.backend_exact_credit import marginal_advantages, task_advantages
 from sweetrl_agent.evaluation import checks, comparison_job
 

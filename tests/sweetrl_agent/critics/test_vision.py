@@ -143,7 +143,8 @@ def test_it_is_refused_early_where_it_cannot_work(folder, tmp_path, capsys):
 
 
 def test_it_is_one_of_the_critics_of_a_run(folder, needs_browser, tmp_path):
-    from sweetrl_agent.algorithms.critics import open_critic, train_vision
+    from sweetrl_agent.algorithms.critic_training import train_vision
+    from sweetrl_agent.algorithms.critics import open_critic
     from sweetrl_agent.trainers.run import Run
 
     words = ["--env", "ColBench-Frontend-v0", "--sweet.vision_model", str(folder), "--tasks", "embedded:train[:6]", "--test_tasks", "embedded:test[:2]",

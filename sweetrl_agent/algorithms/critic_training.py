@@ -1,0 +1,98 @@
+"""Stage 1 of SWEET-RL: critics are trained on the collected dialogues, each into its folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transformers import AutoModelForImageTextToText, AutoProcessor, TrainingArguments, set_seed
+
+from colbench_gym.files import iter_rows, read_rows
+from sandboxes.browser import Browser, make_browser
+from sweetrl_agent.algorithms.critic_settings import critic_arguments, critic_folder, settings_of, stage_name
+from sweetrl_agent.core.run import Run
+from sweetrl_agent.critics.heads import TurnHead
+from sweetrl_agent.critics.vision import Views, VisionHead
+from sweetrl_agent.data.chat import Chat
+from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, system_prompt
+from sweetrl_agent.rollouts.collection import iter_trajectories
+from sweetrl_agent.trainers.critic import pair_trainer
+from sweetrl_agent.trainers.heads import HeadTrainer, Loss, encoded_rows, pair_rows
+from sweetrl_agent.trainers.running import train_stage
+from sweetrl_agent.trainers.trl.on_disk import on_disk
+from sweetrl_agent.trainers.vision import VisionTrainer, vision_rows
+
+
+def train_advantage(run: Run, name: str, form: str = "", uses_hidden: bool = True) -> None:
+    """Train a critic of equations 2 and 3 on outcome_pairs.jsonl; `form` defaults to the setting."""
+    config = settings_of(run, name)
+    set_seed(run.seed)
+    uses_hidden = uses_hidden and config.critic_hidden
+    pairs = (
+        {"hidden": row["hidden"] if uses_hidden else "", "chosen": row["chosen"], "rejected": row["rejected"]}
+        for row in iter_rows(run.path("outcome_pairs.jsonl"))
+    )
+    trainer = pair_trainer(
+        run.initial_model, run.config.model, pairs, critic_folder(run, name), critic_arguments(run, name), form=form or config.form,
+        beta=config.critic_beta, nll_coef=config.critic_nll, max_length=config.critic_max_length, noun=run.record.hidden_noun,
+    )  # fmt: skip
+    _train(run, name, trainer, trainer.processing_class)
+
+
+def train_head(run: Run, name: str, loss: Loss) -> None:
+    """Train a critic with a head on the same data: outcome pairs for "regression", all trajectories for "value"."""
+    config, model = settings_of(run, name), run.config.model
+    set_seed(run.seed)
+    tokenizer, instructions = load_tokenizer(run.initial_model, model), system_prompt(model)
+    if loss == "regression":
+        groups = pair_rows(iter_rows(run.path("outcome_pairs.jsonl")))
+    else:
+        groups = (
+            [{"messages": t.messages, "hidden": t.hidden, "success": t.metrics["success"]}]
+            for t in iter_trajectories(run)
+            if not t.is_void
+        )
+    longest = config.critic_max_length
+    dataset = on_disk(
+        encoded_rows(groups, Chat(tokenizer, model.reasoning), instructions, longest, run.record.hidden_noun),
+        critic_folder(run, name),
+        none=f"All dialogues are longer than `critic_max_length`={longest} tokens; raise it.",
+    )
+    trainer = HeadTrainer(
+        loss=loss,
+        beta=config.critic_beta,
+        model=TurnHead(adapted(load_model(run.initial_model, run.initial_model, model), model)),
+        args=TrainingArguments(**critic_arguments(run, name), remove_unused_columns=False),
+        train_dataset=dataset,
+    )
+    _train(run, name, trainer, tokenizer)
+
+
+def train_vision(run: Run, name: str) -> None:
+    """Train a head on a vision-language model, with rendered pages, on outcome_pairs.jsonl."""
+    config = settings_of(run, name)
+    base = config.vision_model
+    set_seed(run.seed)
+    sees = settings_of(run, name).critic_hidden
+    rows = [{**row, "hidden": row["hidden"] if sees else ""} for row in read_rows(run.path("outcome_pairs.jsonl"))]
+    with make_browser(run.config.task.sandbox_spec()) as browser:
+        views = make_views(run, base, browser)
+        model = load_model(base, base, run.config.model, AutoModelForImageTextToText)
+        trainer = VisionTrainer(
+            beta=config.critic_beta,
+            views=views,
+            model=VisionHead(adapted(model, run.config.model)),
+            args=TrainingArguments(**critic_arguments(run, name), remove_unused_columns=False),
+            train_dataset=vision_rows(rows),
+        )
+        _train(run, name, trainer, views.processor)
+
+
+def make_views(run: Run, base: str, browser: Browser) -> Views:
+    """Rendered pages as a vision-language model reads them."""
+    processor = AutoProcessor.from_pretrained(base, revision=run.config.model.revision, trust_remote_code=False)
+    return Views(processor, browser, run.record)
+
+
+def _train(run: Run, name: str, trainer: Any, tokenizer: Any) -> None:
+    stage = stage_name("critic", name)
+    run.add_metrics(stage, train_stage(trainer, tokenizer, critic_folder(run, name), stage, run.callbacks))
