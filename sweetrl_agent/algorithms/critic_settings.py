@@ -51,6 +51,18 @@ class CriticConfig:
     critic_batch: int = setting(8, "Pairs per optimizer step; 8 in the paper.", least=1)
     critic_micro_batch: int = setting(8, "Pairs per forward pass.", least=1)
     critic_epochs: float = setting(1.0, "Epochs of the critic; 4 in the paper.")
+    critic_replies: bool = setting(
+        True,
+        "The critic reads the other side's replies. False hides them ('Noted.') and leaves the last turn, the answer, out of the loss: later turns then "
+        "cannot be judged by what was replied. Used by critics of log-ratios.",
+    )
+    critic_held_out: float = setting(
+        0.0,
+        "Share of the tasks whose pairs are not trained on: the critic of the epoch with the least loss on them is kept. With 0 it is that of the last step. "
+        "Used by critics of log-ratios.",
+        least=0,
+        most=0.5,
+    )
     critic_max_length: int = setting(
         2048, "Maximum length in tokens; longer pairs are skipped. 8192 in the released code.", least=1
     )

@@ -79,15 +79,28 @@ def hidden_for(run: Run, name: str, hidden: Any) -> Any:
 
 @contextmanager
 def open_advantage(
-    run: Run, name: str, reference_hidden: bool | None = None, is_normalised: bool = True, is_trained: bool = True
+    run: Run,
+    name: str,
+    reference_hidden: bool | None = None,
+    is_normalised: bool = True,
+    is_trained: bool = True,
+    reads_replies: bool = True,
 ) -> Iterator[Critic]:
     """Open a critic of log-ratios; the untrained one is the initial policy itself. `reference_hidden` defaults to the setting."""
     model, start = run.config.model, run.initial_model
     critic = load_model(str(critic_folder(run, name)) if is_trained else start, start, model)
     reference = None if model.lora and is_trained else load_model(start, start, model)
-    sees = settings_of(run, name).reference_hidden if reference_hidden is None else reference_hidden
+    config = settings_of(run, name)
+    sees = config.reference_hidden if reference_hidden is None else reference_hidden
     yield AdvantageCritic(
-        critic, reference, load_chat(start, model), is_normalised, sees, system_prompt(model), run.record.hidden_noun
+        critic,
+        reference,
+        load_chat(start, model),
+        is_normalised,
+        sees,
+        system_prompt(model),
+        run.record.hidden_noun,
+        reads_replies and config.critic_replies,
     )
 
 
@@ -135,11 +148,13 @@ def open_oracle(run: Run, name: str) -> Opened:
     )
 
 
-def _ratios(title: str, form: str = "", uses_hidden: bool = True, **opened: Any) -> CriticKind:
+def _ratios(title: str, form: str = "", uses_hidden: bool = True, reads_replies: bool = True, **opened: Any) -> CriticKind:
     """A trained critic of log-ratios; `opened` are arguments of `open_advantage`."""
-    train = partial(train_advantage, form=form, uses_hidden=uses_hidden)
+    train = partial(train_advantage, form=form, uses_hidden=uses_hidden, reads_replies=reads_replies)
     needs = frozenset({"hidden"} if uses_hidden else ())
-    return CriticKind(title, partial(open_advantage, **opened), train, uses_hidden, needs, scoring="ratios")
+    return CriticKind(
+        title, partial(open_advantage, reads_replies=reads_replies, **opened), train, uses_hidden, needs, scoring="ratios"
+    )
 
 
 def _head(title: str, loss: Loss) -> CriticKind:
@@ -154,6 +169,7 @@ _OURS: dict[str, CriticKind] = {
     SWEET: _ratios("SWEET-RL"),
     "regression_head": _head("w/ regression head", "regression"),
     "no_hidden": _ratios("w/o train-time information", uses_hidden=False),
+    "no_replies": _ratios("w/o replies", reads_replies=False),
     "no_normalisation": _ratios("w/o normalisation", form=SUM, is_normalised=False),
     "paper": _ratios("paper's form, paper's reference", form="paper", reference_hidden=True),
     "paper_plain": _ratios("paper's form, reference without hidden information", form="paper", reference_hidden=False),
@@ -219,3 +235,18 @@ def open_ranker(run: Run, name: str) -> Iterator[Callable[[str, Messages, str, S
             return cast(Any, critic).rank(messages, hidden_for(run, name, hidden), texts, *more)  # type: ignore[no-any-return]
 
         yield rank
+
+
+@contextmanager
+def open_verifier(run: Run) -> Iterator[Callable[[str, Messages, Sequence[str]], list[float | None]]]:
+    """Open the environment as a function that grades answers: of the task's id, the dialogue, and the candidates; None for one that is no answer."""
+    tasks = [task for of_split in (run.train, *run.held_out.values()) for task in of_split]
+    with closing(run.environment(tasks, 1)) as envs:
+
+        def grade(task_id: str, messages: Messages, texts: Sequence[str]) -> list[float | None]:
+            answers = [text for text in texts if run.record.answer(text) is not None]
+            replies = replies_at(envs.envs[0], task_id, run.seed, messages, answers) if answers else []
+            graded = {text: reply.reward for text, reply in zip(answers, replies, strict=True)}
+            return [graded.get(text) for text in texts]
+
+        yield grade

@@ -14,7 +14,7 @@ writes its own, whole or in complete batches. The critic can be replaced (`criti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -29,7 +29,7 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
 from colbench_gym.seeds import derive_seed
 from sweetrl_agent.algorithms.critic_settings import SWEET, CriticConfig, critic_arguments, require_whole, stage_name
-from sweetrl_agent.algorithms.critics import CRITICS, CriticKind, kind_of, open_ranker
+from sweetrl_agent.algorithms.critics import CRITICS, CriticKind, kind_of, open_ranker, open_verifier
 from sweetrl_agent.algorithms.sweet_work import works_of_critic
 from sweetrl_agent.config.pipeline import first_stage
 from sweetrl_agent.core.algorithm import Algorithm
@@ -55,6 +55,8 @@ from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
 Item = TypeVar("Item")
 State = tuple[Episode, int]
 Candidates = tuple[Episode, int, list[str]]
+#: How answers among the candidates of a turn are paired.
+BY_CRITIC, APART, BY_VERIFIER = "critic", "apart", "verifier"
 #: States per batch: their candidates are sampled, scored and saved together.
 STATES_PER_BATCH = 32
 
@@ -83,6 +85,11 @@ class SweetConfig(CriticConfig):
         above=0,
         most=0.5,
     )
+    answers: str = setting(
+        BY_CRITIC,
+        "How answers among the candidates of a turn are paired: with all others by the critic ('critic'), among themselves by the critic ('apart'), or among "
+        "themselves by the verifier, which runs them ('verifier'). A critic of questions knows little of answers.",
+    )
     last_must_answer: bool = setting(
         False,
         "In the last turn that an episode may have, a candidate without an answer ranks below all with one, whatever the critic says.",
@@ -103,6 +110,7 @@ class SweetConfig(CriticConfig):
     def __post_init__(self) -> None:
         """Refuse invalid settings of either stage."""
         super().__post_init__()
+        require("answers", self.answers, (BY_CRITIC, APART, BY_VERIFIER))
         require("actor_loss", self.actor_loss, ("sigmoid", "sigmoid_norm"))
         require_whole("actor", self.actor_batch, self.actor_micro_batch)
 
@@ -125,9 +133,13 @@ class Sweet(Algorithm):
 
     @property
     def requires(self) -> frozenset[str]:  # type: ignore[override]
-        """What its critic needs, and alternatives to what is hidden where `gain` counts only the tokens that differ."""
-        differs = self.kind.scoring == "gain" and self.config.gain_tokens == DIFFERING
-        return self.kind.needs | ({"alternatives"} if differs else set())
+        """What its critic needs, and what its settings ask for."""
+        more = {
+            "alternatives": self.kind.scoring == "gain" and self.config.gain_tokens == DIFFERING,
+            "answer_prefix": self.config.answers != BY_CRITIC,
+            "snapshot": self.config.answers == BY_VERIFIER,
+        }
+        return self.kind.needs | {name for name, is_needed in more.items() if is_needed}
 
     @property
     def policies(self) -> Mapping[str, str]:
@@ -227,15 +239,15 @@ def rank(run: Run, critic: str = SWEET) -> None:
 @contextmanager
 def _ranker(run: Run, critic: str) -> Iterator[Callable[[list[Candidates]], list[Row]]]:
     """Opens a function that scores the candidates of a batch of turns."""
-    with open_ranker(run, critic) as scores:
+    verifies = settings_in(run, critic).answers == BY_VERIFIER
+    with open_ranker(run, critic) as scores, open_verifier(run) if verifies else nullcontext() as verify:
 
-        def credit(batch: list[Candidates]) -> list[Row]:
-            return [
-                {**_address(t, turn), "advantages": scores(t.task_id, t.prefix(turn), t.hidden_at(turn), texts)}
-                for t, turn, texts in batch
-            ]
+        def row(t: Episode, turn: int, texts: list[str]) -> Row:
+            advantages = scores(t.task_id, t.prefix(turn), t.hidden_at(turn), texts)
+            verified = {"verified": verify(t.task_id, t.prefix(turn), texts)} if verify else {}
+            return {**_address(t, turn), "advantages": advantages, **verified}
 
-        yield credit
+        yield lambda batch: [row(*state) for state in batch]
 
 
 def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
@@ -244,23 +256,30 @@ def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
     tasks = {task.id: task for task in run.train}
     scores, candidates = iter_rows(run.artifact(critic, "scores.jsonl")), iter_rows(run.path("candidates.jsonl"))
     for (episode, turn, texts), sampled, row in zip(candidates_of(run, critic), candidates, scores, strict=True):
-        address, advantages = _address(episode, turn), row["advantages"]
-        if config.last_must_answer and turn == run.record.turn_limit(tasks[episode.task_id], run.config.task):
-            advantages = [
-                -np.inf if run.record.answer(text) is None else of for text, of in zip(texts, advantages, strict=True)
-            ]
+        address, advantages = _address(episode, turn), list(row["advantages"])
+        is_answer = [run.record.answer(text) is not None for text in texts]
+        if must_answer := config.last_must_answer and turn == run.record.turn_limit(tasks[episode.task_id], run.config.task):
+            advantages = [of if ends else -np.inf for of, ends in zip(advantages, is_answer, strict=True)]
+        if config.answers == BY_VERIFIER:
+            advantages = [of if graded is None else graded for of, graded in zip(advantages, row["verified"], strict=True)]
+        every = list(range(len(texts)))
+        are_apart = config.answers != BY_CRITIC and not must_answer
+        groups = [[i for i in every if is_answer[i] == ends] for ends in (False, True)] if are_apart else [every]
         rng = np.random.default_rng(derive_seed(run.seed, "pairs", *address.values()))
-        for better, worse in turn_pairs(advantages, config.pairs_per_turn, rng, config.pair_quantile):
-            # Pairs of equal texts are kept for the NLL term: without them, the likelihood of answers would drop. Ties of different texts are skipped.
-            is_equal = texts[better] == texts[worse]
-            if advantages[better] > advantages[worse] or is_equal:
-                # A critic reads no thoughts: where the texts are equal, no thought is better, and both sides have the same.
-                sides = {"chosen_thought": better, "rejected_thought": better if is_equal else worse}
-                thoughts = sides if "thoughts" in sampled else {}
-                yield {
-                    **{**address, "prompt": episode.prefix(turn), "chosen": texts[better], "rejected": texts[worse]},
-                    **{name: sampled["thoughts"][i] for name, i in thoughts.items()},
-                }
+        for group in groups:
+            scored = [advantages[i] for i in group]
+            for pair in turn_pairs(scored, config.pairs_per_turn, rng, config.pair_quantile):
+                better, worse = (group[i] for i in pair)
+                # Pairs of equal texts are kept for the NLL term: without them, the likelihood of answers would drop. Ties of different texts are skipped.
+                is_equal = texts[better] == texts[worse]
+                if advantages[better] > advantages[worse] or is_equal:
+                    # A critic reads no thoughts: where the texts are equal, no thought is better, and both sides have the same.
+                    sides = {"chosen_thought": better, "rejected_thought": better if is_equal else worse}
+                    thoughts = sides if "thoughts" in sampled else {}
+                    yield {
+                        **{**address, "prompt": episode.prefix(turn), "chosen": texts[better], "rejected": texts[worse]},
+                        **{name: sampled["thoughts"][i] for name, i in thoughts.items()},
+                    }
 
 
 def train_actor(run: Run, critic: str = SWEET) -> None:

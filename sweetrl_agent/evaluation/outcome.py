@@ -10,7 +10,7 @@ from colbench_gym.evaluation.rows import read_evaluation
 from colbench_gym.evaluation.summary import differences, scores
 from colbench_gym.evaluation.table import table
 from colbench_gym.files import Row, append_rows, read_object, read_rows, write_json
-from sweetrl_agent.algorithms.critic_settings import SWEET
+from sweetrl_agent.algorithms.critic_settings import SWEET, stage_name
 from sweetrl_agent.algorithms.critics import hidden_for, open_critic
 from sweetrl_agent.config.pipeline import AGENTS
 from sweetrl_agent.core.critic import all_advantages
@@ -23,6 +23,7 @@ from sweetrl_agent.evaluation.wishes import summarize_wishes, wish_lines
 from sweetrl_agent.models.loading import load_policy
 from sweetrl_agent.reporting.run_folder import ADVANTAGES
 from sweetrl_agent.reporting.run_report import write_report
+from sweetrl_agent.trainers import critic_summary
 from sweetrl_agent.trainers.run import Run
 
 
@@ -57,6 +58,8 @@ def report(run: Run) -> None:
     }
     if run.path("hint_reading.json").exists():
         results["hint_reading"] = read_object(run.path("hint_reading.json"))
+    if training := _critic_training(run):
+        results["critic"] = training
     if wishes := summarize_wishes(run, played):
         results["wishes"] = wishes
     if failures := failures_of(run, rows):
@@ -73,6 +76,15 @@ def report(run: Run) -> None:
     print(f"\nresults: {run.path('results.json')}\nreport:  {page}")
 
 
+def _critic_training(run: Run) -> Row:
+    """The summary of the training of the run's critic; empty without one that is trained on pairs."""
+    if not run.algorithm.critic:
+        return {}
+    stage = stage_name("critic", run.algorithm.critic)
+    rows = [row for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == stage]
+    return critic_summary.summarize(rows, run.algorithm.config.critic_replies) if rows else {}
+
+
 def run_table(results: dict[str, Any]) -> str:
     """Results of the run's agents with intervals; then what its hints say, its wishes, and the wall time of the stages."""
     lines = [table(results, AGENTS)]
@@ -82,6 +94,8 @@ def run_table(results: dict[str, Any]) -> str:
             "\nHint reading: the initial policy as a critic with hidden information prefers the useful of two questions in "
             f"{reading['accuracy']:.0%} ({low:.0%} to {high:.0%}) of {reading['pairs']} pairs."
         )
+    if critic := critic_summary.line(results.get("critic", {})):
+        lines.append(f"\n{critic}")
     lines += ["", *wish_lines(results.get("wishes", []))]
     seconds = results["seconds"]
     lines.append(

@@ -47,11 +47,11 @@ class CallbackBridge(TrainerCallback):
 
 
 def logged_rows(state: Any, stage: str) -> list[Row]:
-    """The rows of metrics from a trainer's state: one per logged step, with its wall time as the only timing. Names are sorted, as in a checkpoint."""
+    """The rows of metrics from a trainer's state: one per logged step or evaluation, with its wall time as the only timing. Names are sorted, as in a checkpoint."""
     return [
         {"stage": stage, "step": entry["step"], **{k: entry[k] for k in sorted(entry) if k != "step" and not _is_timing(k)}}
         for entry in state.log_history
-        if "loss" in entry
+        if "loss" in entry or "eval_loss" in entry
     ]
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,21 @@ from trl.trainer.utils import use_adapter
 from colbench_gym.files import Row
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.critics.credit import FORMS, SUM
-from sweetrl_agent.data.chat import Chat, encode_hinted
+from sweetrl_agent.data.chat import Chat, EncodedDialogue, encode_hinted
 from sweetrl_agent.data.pairs import hidden_by_turn, with_hidden_by_turn
 from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
 from sweetrl_agent.trainers.trl.on_disk import on_disk
 from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
 
 SIDES = ("chosen", "rejected")
+#: Arguments of a trainer that measures a loss on held-out rows after every epoch and keeps the model of the best.
+BEST_EPOCH = {
+    "eval_strategy": "epoch", "save_strategy": "epoch", "load_best_model_at_end": True, "metric_for_best_model": "eval_loss", "greater_is_better": False,
+}  # fmt: skip
+#: Metric of a turn: the mean advantage of the chosen dialogues in it minus that of the rejected ones.
+BY_TURN = "gap/turn_"
+#: The last turn with a metric of its own; it has those of all later ones, too.
+MOST_TURNS = 32
 #: Columns of encoded pairs, with the smallest sufficient types: they are memory-mapped and read completely in every epoch.
 ENCODED = Features({"prompt_ids": List(Value("int32"))} | {
     f"{side}_{column}": List(Value(kind))
@@ -64,6 +72,7 @@ class SweetCriticConfig(DPOConfig):
     instructions: str = field(default="", metadata={"help": "System prompt of the agent; the critic sees it too."})
     reasoning: str = field(default="auto", metadata={"help": "How the agent's model marks its thoughts, as `--reasoning`."})
     noun: str = field(default="answer", metadata={"help": "What the hidden information is, `EnvironmentRecord.hidden_noun`."})
+    skips_last: bool = field(default=False, metadata={"help": "The last turn, the answer, is context and is not trained on."})
     nll_coef: float = field(default=0.01, metadata={"help": "Weight of the NLL of the better trajectory's turns (Table 5)."})
 
     def __post_init__(self) -> None:
@@ -91,6 +100,13 @@ def turn_advantages(log_ratios: Tensor, turn_ids: Tensor, num_turns: int) -> Ten
     return (sums / counts.clamp(min=1))[:, 1:]  # column 0 collects the tokens that are not actions
 
 
+def turns_of_trajectories(turn_ids: Tensor, parts: Tensor) -> Tensor:
+    """Turn ids that count over the rows of a trajectory, where those of each row begin at 1. Shapes (B, L) and (B,) to (B, L)."""
+    counts = turn_ids.max(dim=1).values
+    before = torch.stack([counts[:row][parts[:row] == part].sum() for row, part in enumerate(parts)])
+    return torch.where(turn_ids > 0, turn_ids + before[:, None], 0)
+
+
 def trajectory_scores(log_ratios: Tensor, turn_ids: Tensor, form: str, parts: Tensor | None = None) -> Tensor:
     """Trajectory scores of the loss, shape (B,): the sum of the turns' means ("paper"), one mean over all action tokens, or their sum.
 
@@ -104,7 +120,7 @@ def trajectory_scores(log_ratios: Tensor, turn_ids: Tensor, form: str, parts: Te
         return _summed(turn_advantages(log_ratios, turn_ids, int(turn_ids.max())).sum(dim=1), parts)
     is_action = turn_ids > 0
     sums = _summed((log_ratios * is_action).sum(dim=1), parts)
-    return sums if form == SUM else sums / _summed(is_action.sum(dim=1), parts)
+    return sums if form == SUM else sums / _summed(is_action.sum(dim=1), parts).clamp(min=1)
 
 
 def _summed(values: Tensor, parts: Tensor | None) -> Tensor:
@@ -179,6 +195,8 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
             for side in SIDES:
                 hidden = hidden_by_turn(row, side)
                 parts = encode_hinted(row[side], hidden, args.instructions, args.noun, chat)
+                if args.skips_last and parts:
+                    parts[-1] = _without_last_turn(parts[-1])
                 encoded[f"{side}_ids"] = [token for part in parts for token in part.token_ids]
                 encoded[f"{side}_turn_ids"] = [turn for part in parts for turn in part.turn_ids]
                 encoded[f"{side}_lengths"] = [len(part.token_ids) for part in parts]
@@ -266,8 +284,11 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
         chosen, rejected = trajectory_scores(log_ratios, turn_ids, self.args.form, inputs.get("parts")).chunk(2)
         margin = self.beta * (chosen - rejected)
         is_chosen_action = (turn_ids > 0)[: len(turn_ids) // 2]
-        nll = -log_probs[: len(turn_ids) // 2][is_chosen_action].mean()
+        said = log_probs[: len(turn_ids) // 2][is_chosen_action]
+        nll = -said.mean() if len(said) else said.sum()  # without questions there is nothing to imitate
         self._record(chosen, rejected, margin, nll)
+        if self.args.form != SUM:
+            self._record_by_turn(log_ratios.detach(), turn_ids, inputs.get("parts"))
         loss: Tensor = -F.logsigmoid(margin).mean() + self.args.nll_coef * nll
         return loss
 
@@ -283,9 +304,33 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
         for name, value in values.items():
             metrics[name].append(self.accelerator.gather(value.detach()).mean().item())
 
+    def _record_by_turn(self, log_ratios: Tensor, turn_ids: Tensor, parts: Tensor | None) -> None:
+        """Mean advantage of a turn of the chosen dialogues minus that of the rejected ones: where the critic finds the difference."""
+        turns = (turn_ids if parts is None else turns_of_trajectories(turn_ids, parts)).clamp(max=MOST_TURNS)
+        of_turns = turn_advantages(log_ratios, turns, MOST_TURNS)
+        is_there = torch.stack([(turns == turn).any(dim=1) for turn in range(1, MOST_TURNS + 1)], dim=1).float()
+        half = len(turns) // 2
+        sums = torch.stack([(of_turns * is_there)[rows].sum(0) for rows in (slice(half), slice(half, None))])
+        counts = torch.stack([is_there[rows].sum(0) for rows in (slice(half), slice(half, None))])
+        gathered = self.accelerator.gather(torch.stack([sums, counts])[None]).sum(0)
+        metrics = self._metrics["train" if self.model.training else "eval"]
+        for turn in torch.nonzero((gathered[1] > 0).all(dim=0))[:, 0].tolist():
+            chosen, rejected = (gathered[0] / gathered[1])[:, turn].tolist()
+            metrics[f"{BY_TURN}{turn + 1}"].append(chosen - rejected)
+
+
+def _without_last_turn(part: EncodedDialogue) -> EncodedDialogue:
+    return replace(part, turn_ids=[0 if turn == part.num_turns else turn for turn in part.turn_ids])
+
 
 def pair_trainer(
-    start: str, model: ModelArguments, pairs: Iterable[Row], folder: Path, arguments: dict[str, Any], **loss: Any
+    start: str,
+    model: ModelArguments,
+    pairs: Iterable[Row],
+    folder: Path,
+    arguments: dict[str, Any],
+    held_out: Iterable[Row] = (),
+    **loss: Any,
 ) -> SweetCriticTrainer:
     """A trainer on pairs of dialogues, starting from the initial model.
 
@@ -295,14 +340,20 @@ def pair_trainer(
         pairs: Rows of "hidden" (as in `pairs.outcome_pairs`; "" for none), "chosen" and "rejected".
         folder: Folder of the finished model.
         arguments: Result of `running.trainer_arguments`.
-        **loss: Fields of `SweetCriticConfig` and `DPOConfig`: form, beta, nll_coef, max_length, noun.
+        held_out: Pairs that are not trained on: the loss on them is measured after every epoch, and the model of the epoch with the least is the
+            result. Without any, that of the last step is.
+        **loss: Fields of `SweetCriticConfig` and `DPOConfig`: form, beta, nll_coef, max_length, noun, skips_last.
     """
+    kept = list(map(with_hidden_by_turn, held_out))
+    if kept:
+        arguments = {**arguments, **BEST_EPOCH, "per_device_eval_batch_size": arguments["per_device_train_batch_size"]}
     return SweetCriticTrainer(
         **initial_model(start, model),
         args=SweetCriticConfig(
             **arguments, **loss, instructions=system_prompt(model), reasoning=model.reasoning, precompute_ref_log_probs=True
         ),
         train_dataset=on_disk(map(with_hidden_by_turn, pairs), folder),
+        eval_dataset=on_disk(kept, folder / "held_out") if kept else None,
         processing_class=load_tokenizer(start, model),
     )
 

@@ -53,7 +53,7 @@ class PrecomputingDPOTrainer(DPOTrainer):  # type: ignore[misc]
             for batch in progress_bar(batches, desc=f"reference of {name}", unit="batch", disable=not is_first()):
                 yield from self.accelerator.gather_for_metrics(self._reference_rows(model, batch), use_gather_object=True)
 
-        return concatenate_datasets([dataset, on_disk(rows(), Path(self.args.output_dir))], axis=1)
+        return concatenate_datasets([dataset, on_disk(rows(), Path(self.args.output_dir) / name)], axis=1)
 
     def _reference_rows(self, model: Any, inputs: dict[str, Tensor]) -> list[Row]:
         """Columns of each pair of a batch, in the form that the collator expects."""
