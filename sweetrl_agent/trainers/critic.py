@@ -43,7 +43,7 @@ BEST_EPOCH = {
     "eval_strategy": "epoch", "save_strategy": "epoch", "load_best_model_at_end": True, "metric_for_best_model": "eval_loss", "greater_is_better": False,
 }  # fmt: skip
 #: Metric of a turn: the mean advantage of the chosen dialogues in it minus that of the rejected ones.
-BY_TURN = "gap/turn_"
+GAP = "gap/turn_"
 #: The last turn with a metric of its own; it has those of all later ones, too.
 MOST_TURNS = 32
 #: Columns of encoded pairs, with the smallest sufficient types: they are memory-mapped and read completely in every epoch.
@@ -316,7 +316,7 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
         metrics = self._metrics["train" if self.model.training else "eval"]
         for turn in torch.nonzero((gathered[1] > 0).all(dim=0))[:, 0].tolist():
             chosen, rejected = (gathered[0] / gathered[1])[:, turn].tolist()
-            metrics[f"{BY_TURN}{turn + 1}"].append(chosen - rejected)
+            metrics[f"{GAP}{turn + 1}"].append(chosen - rejected)
 
 
 def _without_last_turn(part: EncodedDialogue) -> EncodedDialogue:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from colbench_gym.files import Row
-from sweetrl_agent.trainers.critic import BY_TURN
+from sweetrl_agent.trainers.critic import GAP
 
 #: Optimizer steps below which a critic has hardly left the initial policy. On `standard`, 8 steps changed the accuracy of its credit by nothing.
 FEWEST_STEPS = 50
@@ -32,7 +32,7 @@ def summarize(rows: Sequence[Row], reads_replies: bool) -> dict[str, Any]:
     measured = {name.removeprefix("eval_"): value for name, value in best.items()} or next(
         (row for row in reversed(rows) if _ACCURACY in row), {}
     )
-    by_turn = {int(name.removeprefix(BY_TURN)): value for name, value in measured.items() if name.startswith(BY_TURN)}
+    by_turn = {int(name.removeprefix(GAP)): value for name, value in measured.items() if name.startswith(GAP)}
     steps = max((row["step"] for row in rows), default=0)
     counts = {name: next((row[name] for row in reversed(rows) if name in row), 0) for name in (PAIRS, HELD_OUT_PAIRS)}
     summary = {**counts, "steps": steps, "by_turn": [by_turn[turn] for turn in sorted(by_turn)]}

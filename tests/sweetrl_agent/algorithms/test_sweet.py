@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,7 +13,9 @@ import pytest
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import append_rows, read_rows, write_rows
 from colbench_gym.seeds import derive_seed
+from colbench_gym.tasks.embedded import embedded_tasks
 from sweetrl_agent.algorithms import critics, sweet
+from sweetrl_agent.algorithms.critics import open_verifier
 from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.algorithms.sweet import STATES_PER_BATCH, Sweet, candidates_of
 from sweetrl_agent.core.episode import Episode, Turn
@@ -201,6 +203,37 @@ def test_pairs_of_a_turn_are_drawn_by_its_address(make):
         drawn = sweet.turn_pairs(credit, 6, rng, 0.25)
         assert [(int(r["chosen"]), int(r["rejected"])) for r in rows if _addresses([r]) == [state]] == drawn
     assert {int(row["chosen"]) for row in rows} == {9, 10, 11} and {int(row["rejected"]) for row in rows} == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("answers", "pairs"),
+    [
+        ("critic", {("q3", "I WANT TO ANSWER: a"), ("q3", "q1")}),
+        ("apart", {("q3", "q1"), ("I WANT TO ANSWER: b", "I WANT TO ANSWER: a")}),
+        ("verifier", {("q3", "q1"), ("I WANT TO ANSWER: a", "I WANT TO ANSWER: b")}),
+    ],
+)
+def test_answers_are_paired_with_questions_or_apart_by_the_critic_or_the_verifier(answers, pairs, make):
+    run = make(**{"sweet.pairs_per_turn": 30, "sweet.pair_quantile": 0.25, "sweet.answers": answers})
+    texts, credit = ["q1", "q2", "q3", "I WANT TO ANSWER: a", "I WANT TO ANSWER: b"], [0.1, 0.2, 0.3, -2.0, -1.0]
+    write_rows(run.path("candidates.jsonl"), [{"task_id": t, "episode": e, "turn": n, "texts": texts} for t, e, n in STATES])
+    verified = {"verified": [None, None, None, 1.0, 0.0]} if answers == "verifier" else {}
+    write_rows(run.path("scores.jsonl"), [{"advantages": credit, **verified} for _ in STATES])
+    drawn = {(row["chosen"], row["rejected"]) for row in sweet._turn_pairs(run, "sweet")}
+    assert drawn == {pair for pair in pairs if answers != "critic" or pair[1] != "q1"}
+
+
+def test_the_verifier_grades_the_answers_among_the_candidates(make_run):
+    task = embedded_tasks("train")[0]
+    run = make_run(tasks="embedded:train[:1]", **{"sweet.answers": "verifier"})
+    with closing(run.environment([task], 1)) as envs:
+        envs.envs[0].reset(seed=run.seed, options={"task_id": task.id})
+        request = list(envs.envs[0].messages)
+    marker = run.record.answer_prefix
+    texts = ["Is there a tax?", marker + task.hidden.reference, marker + "def wrong(): pass"]
+    with open_verifier(run) as grade:
+        assert grade(task.id, request, texts) == [None, 1.0, 0.0] and grade(task.id, request, texts[:1]) == [None]
+    assert run.config.algorithm.requires == {"hidden", "snapshot", "answer_prefix"}
 
 
 def test_candidates_of_other_trajectories_are_refused(make):

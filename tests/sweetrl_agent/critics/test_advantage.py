@@ -166,3 +166,17 @@ def test_a_critic_scores_without_dropout(make_tiny_model, tiny_tokenizer):
     critic = AdvantageCritic(*models, Chat(tiny_tokenizer))
     with critic._reference() as reference:
         assert reference is models[1] and not reference.training and not critic.model.training
+
+
+def test_a_critic_that_reads_no_replies_scores_the_same_whatever_was_replied(make_tiny_model, tiny_tokenizer):
+    def made(reads_replies):
+        return AdvantageCritic(make_tiny_model(1), make_tiny_model(2), Chat(tiny_tokenizer), reads_replies=reads_replies)
+
+    other = [*PROMPT[:2], {"role": "user", "content": "No preference there."}]
+    hidden, plain = made(False), made(True)
+    assert hidden.rank(other, HIDDEN, TEXTS[:2]) == hidden.rank(PROMPT, HIDDEN, TEXTS[:2])
+    assert plain.rank(other, HIDDEN, TEXTS[:2]) != plain.rank(PROMPT, HIDDEN, TEXTS[:2])
+    request = [{"role": "user", "content": "I need a list."}, *PROMPT[1:]]
+    assert hidden.rank(request, HIDDEN, TEXTS[:2]) != hidden.rank(PROMPT, HIDDEN, TEXTS[:2])
+    said = [*PROMPT, {"role": "assistant", "content": "ok"}]
+    assert hidden.dialogue_advantages(said, HIDDEN)[-1] == pytest.approx(hidden.rank(other, HIDDEN, ["ok"])[0], abs=1e-5)

@@ -12,9 +12,9 @@ import sandboxes
 from colbench_gym.files import write_rows
 from colbench_gym.scoring.unit_tests import UnitTests
 from sweetrl_agent import compare
-from sweetrl_agent.algorithms import critics
+from sweetrl_agent.algorithms import critic_training
 from sweetrl_agent.algorithms.critic_settings import critic_folder
-from sweetrl_agent.algorithms.critics import CRITICS, open_critic
+from sweetrl_agent.algorithms.critics import CRITICS, ORACLES, open_critic
 from sweetrl_agent.envs.backend_exact_credit import marginal_advantages, task_advantages
 from sweetrl_agent.evaluation import checks, comparison_job
 
@@ -55,6 +55,7 @@ def test_a_critic_ranks_against_its_reference(
         ("paper", "released", "paper", True),
         ("paper_plain", "released", "paper", True),
         ("released", "paper", "released", True),
+        ("no_replies", "paper", "paper", True),
     ],
 )
 def test_a_critic_is_trained_in_its_form(name, configured, form, uses_hidden, make_run, monkeypatch):
@@ -62,16 +63,40 @@ def test_a_critic_is_trained_in_its_form(name, configured, form, uses_hidden, ma
         """Raised in place of the training."""
 
     def pair_trainer(model, arguments, pairs, folder, *_, **given):
-        seen.append((given["form"], folder, [row["hidden"] for row in pairs]))
+        seen.append((given["form"], folder, [row["hidden"] for row in pairs], given["skips_last"]))
         raise Stop
 
     seen = []
-    monkeypatch.setattr(critics, "pair_trainer", pair_trainer)
+    monkeypatch.setattr(critic_training, "pair_trainer", pair_trainer)
     run = make_run(**{"sweet.form": configured})
-    write_rows(run.path("outcome_pairs.jsonl"), [{"hidden": "secret", "chosen": [], "rejected": []}])
+    write_rows(run.path("outcome_pairs.jsonl"), [{"task_id": "a", "hidden": "secret", "chosen": [], "rejected": []}])
     with pytest.raises(Stop):
         CRITICS[name].train(run, name)
-    assert seen == [(form, critic_folder(run, name), ["secret" if uses_hidden else ""])]
+    assert seen == [(form, critic_folder(run, name), ["secret" if uses_hidden else ""], name == "no_replies")]
+
+
+@pytest.mark.parametrize(("name", "given"), [("no_replies", {}), ("sweet", {"sweet.critic_replies": False}), ("sweet", {})])
+def test_replies_are_hidden_from_a_critic_in_training_and_in_ranking(name, given, make_run, monkeypatch, tiny_model_folder):
+    class Stop(Exception):
+        """Raised in place of the training."""
+
+    def pair_trainer(model, arguments, pairs, folder, training, held_out, **loss):
+        seen.extend(sorted(row["chosen"][2]["content"] for row in rows) for rows in (pairs, held_out))
+        raise Stop
+
+    seen = []
+    monkeypatch.setattr(critic_training, "pair_trainer", pair_trainer)
+    run = make_run(model=str(tiny_model_folder), sft_dialogues=0, **{"sweet.critic_held_out": 0.25, **given})
+    talk = [{"role": role, "content": text} for role, text in (("user", "Sum."), ("assistant", "Tax?"), ("user", "19%"))]
+    pairs = [{"task_id": task, "hidden": "", "chosen": talk, "rejected": talk} for task in "aabbccdd"]
+    write_rows(run.path("outcome_pairs.jsonl"), pairs)
+    with pytest.raises(Stop):
+        CRITICS[name].train(run, name)
+    reads = name == "sweet" and not given
+    assert seen == [["19%" if reads else "Noted."] * 6, ["19%" if reads else "Noted."] * 2]
+    shutil.copytree(tiny_model_folder, critic_folder(run, name))
+    with open_critic(run, name) as critic:
+        assert critic.reads_replies is reads
 
 
 @pytest.mark.parametrize(("name", "advantages"), [("exact", task_advantages), ("marginal", marginal_advantages)])
@@ -102,7 +127,7 @@ def test_the_oracles_differ_in_what_they_know(make_run):
     "named", [["--algorithms", "exact"], ["--algorithms", "marginal"], ["--critics", "marginal", "--best_of", "2"]]
 )
 def test_an_oracle_of_tasks_that_are_not_embedded_is_refused(named, tmp_path, capsys):
-    rows, name = tmp_path / "rows.jsonl", next(word for word in named if word in critics.ORACLES)
+    rows, name = tmp_path / "rows.jsonl", next(word for word in named if word in ORACLES)
     rows.write_text(json.dumps({}))
     settings = ["--tasks", str(rows), "--credit_tasks", "0", "--model", "org/model", "--output", str(tmp_path / "run")]
     assert compare.main([*settings, *named]) == 2

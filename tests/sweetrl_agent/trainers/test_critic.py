@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import math
 import random
+from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from datasets import Dataset
@@ -16,7 +19,14 @@ from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.hint import HINT
 from sweetrl_agent.critics.credit import FORMS, SUM, turn_advantages
 from sweetrl_agent.data.pairs import with_hidden_by_turn
-from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer, _pad_id, pair_trainer
+from sweetrl_agent.trainers.critic import (
+    GAP,
+    SweetCriticConfig,
+    SweetCriticTrainer,
+    _pad_id,
+    pair_trainer,
+    turns_of_trajectories,
+)
 from sweetrl_agent.trainers.critic import trajectory_scores as torch_scores
 from sweetrl_agent.trainers.critic import turn_advantages as torch_advantages
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
@@ -346,3 +356,43 @@ def test_padding_falls_back_on_the_end_token_and_is_missed_where_there_is_none()
     assert _pad_id(SimpleNamespace(pad_token_id=None, eos_token_id=5)) == 5
     with pytest.raises(ValueError, match="^The tokenizer has neither a padding nor an end token; set `tokenizer.pad_token`.$"):
         _pad_id(SimpleNamespace(pad_token_id=None, eos_token_id=None))
+
+
+def test_the_last_turn_may_be_context_alone(make_trainer):
+    plain, skipping = make_trainer().train_dataset, make_trainer(skips_last=True).train_dataset
+    for before, after in zip(plain, skipping, strict=True):
+        for side in ("chosen", "rejected"):
+            ids, turns = (before[f"{side}_{column}"] for column in ("ids", "turn_ids"))
+            assert after[f"{side}_ids"] == ids and after[f"{side}_turn_ids"] == [
+                0 if turn == max(turns) else turn for turn in turns
+            ]
+    trainer = make_trainer(ROWS[1:], skips_last=True)  # the better dialogue has one turn alone: nothing of it is scored
+    assert math.isfinite(trainer.compute_loss(trainer.model, _batch(trainer)).item())
+
+
+def test_the_gap_of_a_turn_is_the_better_dialogues_mean_advantage_minus_the_worse_ones(make_trainer):
+    trainer = make_trainer()
+    trainer.compute_loss(trainer.model, _batch(trainer))
+    logged = {
+        name: values
+        for name, values in trainer._metrics["train" if trainer.model.training else "eval"].items()
+        if name.startswith(GAP)
+    }
+    advantages = {side: defaultdict(list) for side in ("chosen", "rejected")}
+    for row in trainer.train_dataset:
+        for side, of_turns in advantages.items():
+            ids, turns = row[f"{side}_ids"], row[f"{side}_turn_ids"]
+            model, reference = (_log_probs(of, ids) for of in (trainer.model, trainer.ref_model))
+            for turn in sorted({*turns} - {0}):
+                of_turns[turn].append(np.mean([a - b for a, b, at in zip(model, reference, turns, strict=True) if at == turn]))
+    both = sorted(advantages["chosen"].keys() & advantages["rejected"].keys())
+    assert [*logged] == [f"{GAP}{turn}" for turn in both] and len(both) >= 1
+    for turn in both:
+        expected = np.mean(advantages["chosen"][turn]) - np.mean(advantages["rejected"][turn])
+        assert logged[f"{GAP}{turn}"] == [pytest.approx(expected, abs=1e-4)]
+
+
+def test_turns_count_over_the_rows_of_a_trajectory():
+    turn_ids = torch.tensor([[0, 1, 0, 2], [1, 1, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]])
+    counted = turns_of_trajectories(turn_ids, torch.tensor([0, 0, 1, 1]))
+    assert counted.tolist() == [[0, 1, 0, 2], [3, 3, 0, 0], [1, 0, 0, 0], [0, 2, 0, 0]]
