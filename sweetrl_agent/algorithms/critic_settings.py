@@ -41,6 +41,13 @@ class CriticConfig:
     gain_threshold: float = setting(
         0.0, "Noise level of gains in nats: gains above it score 1, others 0; 0 for the gain itself. Used by the critic 'gain'."
     )
+    gain_noise: float = setting(
+        0.0,
+        "Quantile of the gains by replies that tell nothing, of other tasks, that is the noise level in place of `gain_threshold`; 0 for that one. "
+        "Used by the critic 'gain'.",
+        least=0,
+        most=1,
+    )
     gain_tokens: str = setting(
         ALL,
         f"Tokens of the reference that count, one of {(ALL, DIFFERING)}: where the programs of the family differ (embedded tasks).",

@@ -7,6 +7,7 @@ Source: arXiv:2503.15478, Table 3 and Figure 3a; "untrained" is what the release
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any, cast
 
 from transformers import AutoModelForImageTextToText
 
+from colbench_gym.seeds import derive_seed
 from sandboxes.browser import make_browser
 from sweetrl_agent.algorithms.critic_settings import SWEET, critic_folder, settings_of
 from sweetrl_agent.algorithms.critic_training import make_views, train_advantage, train_head, train_vision
@@ -24,14 +26,16 @@ from sweetrl_agent.core.registry import Registry
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.critics.advantage import AdvantageCritic
 from sweetrl_agent.critics.credit import SUM
-from sweetrl_agent.critics.gain import DIFFERING, GainCritic, Targets
+from sweetrl_agent.critics.gain import DIFFERING, GainCritic, Targets, noise_level
 from sweetrl_agent.critics.heads import HeadCritic, TurnHead
 from sweetrl_agent.critics.judge import JudgeCritic
 from sweetrl_agent.critics.vision import VisionCritic, VisionHead
 from sweetrl_agent.models.loading import load_chat, load_model, system_prompt
+from sweetrl_agent.rollouts.collection import iter_trajectories
 from sweetrl_agent.rollouts.replies import replies_at
 from sweetrl_agent.trainers.heads import Loss
 
+_log = logging.getLogger(__name__)
 #: Oracles: critics that compute the exact advantage, if the environment's record supports it.
 ORACLES = ("exact", "marginal")
 Opened = AbstractContextManager[Critic]
@@ -138,7 +142,13 @@ def open_gain(run: Run, name: str) -> Iterator[Critic]:
     alternatives = (lambda hidden: run.record.alternatives(hidden, tasks)) if config.gain_tokens == DIFFERING else None
     targets = Targets(load_chat(reader, arguments), run.record.answer_prefix, alternatives)
     model = load_model(reader, reader, arguments)
-    yield GainCritic(model, targets, system_prompt(arguments), config.gain_rule, config.gain_threshold)
+    critic = GainCritic(model, targets, system_prompt(arguments), config.gain_rule, config.gain_threshold)
+    if config.gain_noise:
+        critic.threshold = noise_level(
+            critic, list(iter_trajectories(run)), config.gain_noise, derive_seed(run.seed, "gain noise")
+        )
+        _log.info("gain: the noise level is %.2f nats", critic.threshold)
+    yield critic
 
 
 def open_oracle(run: Run, name: str) -> Opened:

@@ -18,9 +18,11 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from colbench_gym.errors import ColBenchError
 from sweetrl_agent.core.critic import Critic
 from sweetrl_agent.core.episode import Episode, Messages
 from sweetrl_agent.core.messages import system_message
@@ -33,6 +35,8 @@ ALL, DIFFERING = "all", "differing"
 RULES: Mapping[str, Callable[[Tensor], Tensor]] = {"sum": torch.sum, "mean": torch.mean, "largest": torch.max}
 #: Score of a candidate that ends the episode, in nats: this if it is a success, else minus this. No gain is larger.
 ENDING = 1000.0
+#: Turns on which the noise level of gains is measured.
+NOISE_TURNS = 64
 #: Tokens of one pass over states, those of the shared prefix excluded.
 PASS_TOKENS = 2048
 
@@ -146,6 +150,11 @@ class GainCritic(Critic):
         self.model, self.targets, self.instructions = model.eval(), targets, instructions
         self.rule, self.threshold = RULES[rule], threshold
 
+    def gain(self, messages: Messages, hidden: str, text: str, reply: str) -> float:
+        """The gain of an utterance by a reply to it, in nats, whatever the noise level is."""
+        before, after = self.log_likelihoods([messages, [*messages, *_exchange(text, reply)]], hidden)
+        return self._gain(after - before)
+
     def rank(self, messages: Messages, hidden: str, texts: Sequence[str], replies: Sequence[str] = ()) -> list[float]:
         """Scores of candidates for the next agent turn; see `Critic`.
 
@@ -188,9 +197,44 @@ class GainCritic(Critic):
             log_probs += [values[len(values) - size :][target.counted] for values in found]
         return log_probs
 
+    def _gain(self, gains: Tensor) -> float:
+        return float(self.rule(gains)) if len(gains) else 0.0
+
     def _score(self, gains: Tensor) -> float:
-        gain = float(self.rule(gains)) if len(gains) else 0.0
+        gain = self._gain(gains)
         return float(gain > self.threshold) if self.threshold else max(-ENDING, min(gain, ENDING))
+
+
+def noise_level(critic: GainCritic, episodes: Sequence[Episode], quantile: float, seed: int, count: int = NOISE_TURNS) -> float:
+    """A quantile of the gains by replies that tell nothing: each is the reply to a turn of another task.
+
+    Args:
+        critic: The critic.
+        episodes: Recorded dialogues of several tasks.
+        quantile: The quantile.
+        seed: Seed of the draw of turns and replies.
+        count: Number of turns.
+
+    Returns:
+        The noise level in nats, at least a thousandth; equal dialogues, quantile and seed have equal levels.
+
+    Raises:
+        ColBenchError: If no two tasks have dialogues with replies.
+    """
+    rng = np.random.default_rng(seed)
+    replied = [(episode, turn) for episode in episodes for turn in range(1, len(episode.turns)) if not episode.is_void]
+    if len({episode.task_id for episode, _ in replied}) < 2:
+        raise ColBenchError(
+            "The noise level of gains is measured on replies of other tasks, and no two tasks have dialogues with replies."
+        )
+    gains = []
+    for place in rng.permutation(len(replied))[:count]:
+        episode, turn = replied[place]
+        others = [state for state in replied if state[0].task_id != episode.task_id]
+        other, at = others[int(rng.integers(len(others)))]
+        reply, prefix = other.prefix(at + 1)[-1]["content"], episode.prefix(turn)
+        gains.append(critic.gain(prefix, episode.hidden_at(turn), episode.turns[turn - 1].text, reply))
+    return max(float(np.quantile(gains, quantile)), 1e-3)
 
 
 def _exchange(text: str, reply: str) -> list[dict[str, str]]:

@@ -12,7 +12,7 @@ advantage for one who knows the dialogue and not the task.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -35,6 +35,7 @@ from sweetrl_agent.trainers.run import Run
 
 STATES, SCORES = "credit_states_{}.jsonl", "credit_scores_{}.jsonl"
 METRICS = ("rank_correlation", "pair_accuracy")
+UNTRAINED = "untrained"
 _SAME = 1e-9
 #: The oracle whose scores are the second truth, and the key of its measures.
 MARGINAL = "marginal"
@@ -87,29 +88,43 @@ def score(run: Run, critic: str, num_tasks: int) -> None:
 
 
 def hint_reading(run: Run, num_states: int = 80) -> Row:
-    """How well the initial policy reads the hidden information: how often it prefers a useful to a useless question when it sees it.
+    """How often critics prefer a useful to a useless question, on pairs of questions among the candidates of the first `num_states` turns.
 
-    This is the pair accuracy of the *untrained* critic, on pairs of questions among the candidates of the first `num_states` turns. If the
-    initial policy cannot read the hidden information, a critic initialised from it cannot benefit from it.
+    The first is the *untrained* critic: how well the initial policy reads the hidden information as context. If it cannot, a critic initialised from it
+    cannot benefit from it. Beside it are the run's own critic, if it is trained, and the information gain, which uses the hidden information as a target.
 
     Returns:
-        "accuracy" over pairs with "ci95" (bootstrap over turns), number of "pairs" and of "turns" with pairs; accuracy is None without pairs.
+        "accuracy" of the untrained critic over pairs with "ci95" (bootstrap over turns), number of "pairs" and of "turns" with pairs, and "critics" with
+        accuracy and interval of the others by name; accuracy is None without pairs.
     """
-    right, turns = [], []
-    with open_critic(run, "exact") as exact, open_critic(run, "untrained") as untrained:
+    right: dict[str, list[float]] = {name: [] for name in _read_by(run)}
+    turns: list[str] = []
+    with ExitStack() as opened:
+        exact = opened.enter_context(open_critic(run, "exact"))
+        rankers = {name: opened.enter_context(open_ranker(run, name)) for name in right}
         for episode, turn, texts in islice(candidates_of(run, run.config.algorithm.critic), num_states):
             messages, hidden = episode.prefix(turn), episode.hidden_at(turn)
             questions = sorted({text for text in texts if run.record.answer(text) is None})
-            if len(questions) < 2:
-                continue
-            exactly, credit = (np.array(critic.rank(messages, hidden, questions)) for critic in (exact, untrained))
+            exactly = np.array(exact.rank(messages, hidden, questions)) if len(questions) > 1 else np.zeros(0)
             better, worse = np.nonzero(np.subtract.outer(exactly, exactly) > _SAME)
-            right += (credit[better] > credit[worse]).astype(float).tolist()
+            for name, rank in rankers.items() if len(better) else ():
+                credit = np.array(rank(episode.task_id, messages, hidden, questions))
+                right[name] += (credit[better] > credit[worse]).astype(float).tolist()
             turns += [f"{episode.task_id} {episode.index} {turn}"] * len(better)
-    if not right:
+    if not turns:
         return {"accuracy": None, "pairs": 0, "turns": 0}
-    interval = [round(bound, 4) for bound in mean_interval(right, turns)]
-    return {"accuracy": round(float(np.mean(right)), 4), "ci95": interval, "pairs": len(right), "turns": len(set(turns))}
+    measured = {
+        name: {"accuracy": round(float(np.mean(row)), 4), "ci95": [round(bound, 4) for bound in mean_interval(row, turns)]}
+        for name, row in right.items()
+    }
+    return {**measured.pop(UNTRAINED), "pairs": len(turns), "turns": len(set(turns)), "critics": measured}
+
+
+def _read_by(run: Run) -> list[str]:
+    """The critics whose reading is measured."""
+    own = run.config.algorithm.critic
+    names = [UNTRAINED, *([own] if kind_of(run, own).train is not None else [])]
+    return [*names, *(["gain"] if "snapshot" in run.record.capabilities(run.config) else [])]
 
 
 def folder_of_algorithm(run: Any, name: str) -> Path:

@@ -14,7 +14,7 @@ from sweetrl_agent.algorithms.critic_settings import SWEET, stage_name
 from sweetrl_agent.algorithms.critics import hidden_for, open_critic
 from sweetrl_agent.config.pipeline import AGENTS
 from sweetrl_agent.core.critic import all_advantages
-from sweetrl_agent.evaluation.credit_accuracy import hint_reading
+from sweetrl_agent.evaluation.credit_accuracy import UNTRAINED, hint_reading
 from sweetrl_agent.evaluation.example import example
 from sweetrl_agent.evaluation.failures import explain_shown, failures_of, summarize_failures
 from sweetrl_agent.evaluation.held_out import evaluate_agent
@@ -89,11 +89,7 @@ def run_table(results: dict[str, Any]) -> str:
     """Results of the run's agents with intervals; then what its hints say, its wishes, and the wall time of the stages."""
     lines = [table(results, AGENTS)]
     if (reading := results.get("hint_reading", {})).get("accuracy") is not None:
-        low, high = reading["ci95"]
-        lines.append(
-            "\nHint reading: the initial policy as a critic with hidden information prefers the useful of two questions in "
-            f"{reading['accuracy']:.0%} ({low:.0%} to {high:.0%}) of {reading['pairs']} pairs."
-        )
+        lines.append(f"\n{reading_line(reading)}")
     if critic := critic_summary.line(results.get("critic", {})):
         lines.append(f"\n{critic}")
     lines += ["", *wish_lines(results.get("wishes", []))]
@@ -102,6 +98,29 @@ def run_table(results: dict[str, Any]) -> str:
         "\nseconds: " + ", ".join(f"{stage} {s:.0f}" for stage, s in seconds.items()) + f"; in all {sum(seconds.values()):.0f}"
     )
     return "\n".join(lines)
+
+
+def reading_line(reading: Row) -> str:
+    """What `hint_reading` has measured, in a line, and which critic follows from it."""
+
+    def share(of: Row) -> str:
+        return "{:.0%} ({:.0%} to {:.0%})".format(of["accuracy"], *of["ci95"])
+
+    line = (
+        "Hint reading: the initial policy as a critic with hidden information prefers the useful of two questions in "
+        f"{share(reading)} of {reading['pairs']} pairs"
+    )
+    others = reading.get("critics", {})
+    if not others:
+        return f"{line}."
+    line += "".join(
+        f", {'the information gain' if name == 'gain' else f'the trained critic {name!r}'} in {share(of)}"
+        for name, of in others.items()
+    )
+    all_of = {UNTRAINED: reading, **others}
+    best, *rest = sorted(all_of, key=lambda name: -all_of[name]["accuracy"])
+    is_clear = all(all_of[name]["ci95"][1] < all_of[best]["ci95"][0] for name in rest)
+    return f"{line}. " + (f"`--critic {best}` knows best what is worth asking here." if is_clear else "None is clearly ahead.")
 
 
 def score_dialogues(run: Run, critic: str = SWEET) -> None:

@@ -20,7 +20,7 @@ SETTINGS = {
     "sft_dialogues": 44, "sft_batch": 4, "lora": "true", "lora_layers": 1, "lora_r": 2, "num_tasks": 4, "trajectories_per_task": 2,
     "sweet.num_states": 12, "sweet.num_candidates": 3, "eval_tasks": 2, "shown_dialogues": 1, "max_new_tokens": 12, "max_turns": 3, "min_best": 0.0,
     "generation_batch": 3, "sweet.critic_epochs": 6, "sweet.critic_batch": 2, "sweet.critic_micro_batch": 1, "sweet.actor_batch": 2, "sweet.actor_micro_batch": 1,
-    "sweet.actor_epochs": 2, "eval_pretrained": "example", "hint_turns": 2, "sandbox": "embedded", "threads": 1,
+    "sweet.actor_epochs": 2, "sweet.critic_held_out": 0.25, "sweet.critic_replies": "false", "sweet.answers": "verifier", "eval_pretrained": "example", "hint_turns": 2, "sandbox": "embedded", "threads": 1,
 }  # fmt: skip
 AGENTS = ["pretrained", "initial", "trained"]
 

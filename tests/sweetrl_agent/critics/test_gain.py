@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+from colbench_gym.errors import ColBenchError
 from colbench_gym.tasks.embedded import embedded_tasks, one_wish_apart
 from sweetrl_agent.algorithms.critics import CRITICS, open_critic, open_ranker
 from sweetrl_agent.algorithms.registry import refuse_missing
 from sweetrl_agent.core.critic import Reply
+from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.critics import gain
-from sweetrl_agent.critics.gain import ENDING, GainCritic, Targets, differing_places
+from sweetrl_agent.critics.gain import ENDING, GainCritic, Targets, differing_places, noise_level
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.evaluation import comparison_job, main_job
 from sweetrl_agent.rollouts.replies import replies_at
@@ -189,3 +191,48 @@ def test_it_is_a_critic_by_name_with_settings():
             comparison_job.parse([f"--sweet.{setting}", "x"])
     with pytest.raises(ValueError, match="`sweet.gain_threshold` must be at least 0, got -1.0."):
         comparison_job.parse(["--sweet.gain_threshold", "-1.0"])
+
+
+def _recorded(task, *replies):
+    said = [message for reply in replies for message in _asked("Round it?", reply)[1:]]
+    turns = [Turn("Round it?") for _ in replies]
+    return Episode(
+        task,
+        0,
+        [*DIALOGUE, *said, {"role": "assistant", "content": "end"}],
+        [*turns, Turn("end")],
+        {"outcome": "ended"},
+        0.0,
+        f"of {task}",
+    )
+
+
+def test_the_noise_level_is_a_quantile_of_the_gains_by_replies_of_other_tasks():
+    class Counts:
+        def __init__(self):
+            self.asked = []
+
+        def gain(self, messages, hidden, text, reply):
+            self.asked.append((len(messages), hidden, text, reply))
+            return float(len(self.asked))
+
+    episodes = [_recorded("a", "a1", "a2"), _recorded("b", "b1"), _recorded("c")]
+    critic = Counts()
+    assert noise_level(critic, episodes, 1.0, seed=0) == 3.0
+    assert sorted((length, hidden) for length, hidden, *_ in critic.asked) == [(1, "of a"), (1, "of b"), (3, "of a")]
+    assert all(reply[0] != hidden[-1] and text == "Round it?" for _, hidden, text, reply in critic.asked)
+    again = Counts()
+    assert noise_level(again, episodes, 0.5, seed=0) == 2.0 and again.asked == critic.asked
+    assert noise_level(Counts(), episodes, 0.5, seed=0, count=1) == 1.0
+    with pytest.raises(ColBenchError, match="no two tasks have dialogues with replies"):
+        noise_level(critic, [episodes[0], _recorded("c")], 0.5, seed=0)
+
+
+def test_a_gain_beyond_the_noise_level_counts_whole(make_critic):
+    critic = make_critic()
+    raw = critic.rank(DIALOGUE, REFERENCE, TEXTS, REPLIES)
+    assert critic.gain(DIALOGUE, REFERENCE, TEXTS[0], REPLIES[0]) == pytest.approx(raw[0], abs=1e-4)
+    assert noise_level(critic, [_recorded("a", "x"), _recorded("b", "y")], 0.0, 0) == pytest.approx(
+        max(min(critic.gain(DIALOGUE, f"of {task}", "Round it?", reply) for task, reply in (("a", "y"), ("b", "x"))), 1e-3),
+        abs=1e-4,
+    )

@@ -15,16 +15,6 @@ from sweetrl_agent.evaluation.outcome import run_table
 NUM_TASKS = 4
 
 
-class Reader:
-    """A critic of a fixed opinion."""
-
-    def __init__(self, credit):
-        self.credit = credit
-
-    def rank(self, messages, hidden, texts):
-        return [self.credit(text, hidden) for text in texts]
-
-
 @pytest.fixture
 def run(make_run):
     """A run with a turn of four tasks each, at which two useful and two useless questions, one of them twice, and an answer were sampled."""
@@ -55,19 +45,14 @@ def _questions(task):
 @pytest.fixture
 def read_by(run, monkeypatch):
     """Function: credit of a text with the hidden information -> how well a policy of that credit reads the hint."""
-    opened = credit_accuracy.open_critic
 
-    def read(credit, **settings):
+    def read(credit, gain=None, **settings):
         @contextmanager
-        def open_critic(of_run, name):
-            if name == "untrained":
-                yield Reader(credit)
-            else:
-                assert name == "exact"
-                with opened(of_run, name) as exact:
-                    yield exact
+        def open_ranker(of_run, name):
+            by = {"untrained": credit, "sweet": lambda *_: 0.0, "gain": gain or credit}[name]
+            yield lambda task_id, messages, hidden, texts: [by(text, hidden) for text in texts]
 
-        monkeypatch.setattr(credit_accuracy, "open_critic", open_critic)
+        monkeypatch.setattr(credit_accuracy, "open_ranker", open_ranker)
         return hint_reading(run, **settings)
 
     return read
@@ -88,8 +73,9 @@ def test_who_reads_the_hint_is_always_right_and_who_reads_it_backwards_never(rea
         "turns": NUM_TASKS,
     }
     assert 0.3 < right["ci95"][0] < right["ci95"][1] == 1.0
-    wrong = read_by(lambda text, hidden: -is_useful(text, hidden))
+    wrong = read_by(lambda text, hidden: -is_useful(text, hidden), gain=is_useful)
     assert (wrong["accuracy"], wrong["pairs"]) == (0.0, 4 * NUM_TASKS)
+    assert {name: of["accuracy"] for name, of in wrong["critics"].items()} == {"sweet": 0.0, "gain": 1.0}
 
 
 def test_the_accuracy_is_the_share_of_pairs_and_the_interval_is_over_turns(read_by, run, is_useful):
@@ -124,5 +110,16 @@ def test_it_stands_under_the_table_where_there_was_a_pair():
         "\nHint reading: the initial policy as a critic with hidden information prefers the useful of two questions in "
         "61% (55% to 67%) of 512 pairs.\n"
     ) in run_table({**results, "hint_reading": reading})
+    gain = {"accuracy": 0.83, "ci95": [0.8, 0.86]}
+    beside = run_table({**results, "hint_reading": {**reading, "critics": {"gain": gain}}})
+    assert (
+        "of 512 pairs, the information gain in 83% (80% to 86%). `--critic gain` knows best what is worth asking here.\n"
+        in beside
+    )
+    unclear = {"sweet": {**gain, "ci95": [0.6, 0.9]}, "gain": gain}
+    assert (
+        "the trained critic 'sweet' in 83% (60% to 90%), the information gain in 83% (80% to 86%). None is clearly ahead.\n"
+        in run_table({**results, "hint_reading": {**reading, "critics": unclear}})
+    )
     for without in ({}, {"hint_reading": {"accuracy": None, "pairs": 0, "turns": 0}}):
         assert "hint" not in run_table({**results, **without})
