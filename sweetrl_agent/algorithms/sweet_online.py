@@ -77,6 +77,7 @@ class SweetOnline(Algorithm):
         """Run all rounds, from the stage where they were killed, and write the last policy."""
         current, rows = run.initial_model, list[Row]()
         for number in range(1, self.config.rounds + 1):
+            _log.info("%s: round %d of %d", self.name, number, self.config.rounds)
             playing, training = self.rounds(run, number, current)
             try:
                 self._run_stages(playing, training)
@@ -146,7 +147,7 @@ class SweetOnline(Algorithm):
         """See `Algorithm`: the stages of all rounds."""
         total = Work()
         for number in range(1, self.config.rounds + 1):
-            playing, _ = self.rounds(run, number, run.initial_model if hasattr(run, "initial_model") else "")
+            playing, _ = self.rounds(run, number, run.initial_model)
             count = len(playing.tasks) * run.config.collect.trajectories_per_task
             total += episodes(count, lengths, run.config.model.generation_batch)
             for work in works_of_critic(playing, SWEET, lengths).values():

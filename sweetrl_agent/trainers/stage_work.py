@@ -25,6 +25,7 @@ def planned_run(config: Any, tasks: Sequence[Any], held_out: Mapping[str, Sequen
     """
     return SimpleNamespace(
         config=config, record=config.record, seed=config.run.seed, tasks=tasks, train=tasks, held_out=held_out, path=folder.joinpath,
+        initial_model="",
         artifact=lambda name, file: folder / file if name == "sweet" else folder / name / file,
         environment=partial(config.record.environments, config),
     )  # fmt: skip
