@@ -32,7 +32,7 @@ from sweetrl_agent.algorithms.critic_settings import SWEET, CriticConfig, critic
 from sweetrl_agent.algorithms.critics import CRITICS, CriticKind, kind_of, open_ranker, open_verifier
 from sweetrl_agent.algorithms.sweet_work import works_of_critic
 from sweetrl_agent.config.pipeline import first_stage
-from sweetrl_agent.core.algorithm import Algorithm
+from sweetrl_agent.core.algorithm import COLLECTED, Algorithm
 from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.messages import as_read, system_message
@@ -45,7 +45,7 @@ from sweetrl_agent.critics.gain import DIFFERING
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.pairs import turn_pairs
 from sweetrl_agent.models.loading import initial_model, load_chat, load_policy, system_prompt
-from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_trajectories
+from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_of_one_agent, iter_trajectories
 from sweetrl_agent.rollouts.workers import WorkerFactory, ordered_map
 from sweetrl_agent.trainers.critic import SweetCriticConfig
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
@@ -140,6 +140,11 @@ class Sweet(Algorithm):
             "snapshot": self.config.answers == BY_VERIFIER,
         }
         return self.kind.needs | {name for name, is_needed in more.items() if is_needed}
+
+    @property
+    def shared(self) -> tuple[str, ...]:  # type: ignore[override]
+        """See `Algorithm`; a critic that is not trained needs no pairs of outcomes."""
+        return COLLECTED if self.kind.train is not None else COLLECTED[:-1]
 
     @property
     def policies(self) -> Mapping[str, str]:
@@ -327,7 +332,7 @@ def _dpo(run: Run, critic: str) -> DPOConfig:
 
 def _sampled_turns(run: Run, critic: str) -> Any:
     """Mask over the turns of the collected dialogues: True for `num_states` random ones, which get candidates; 0 for all."""
-    config, counts = settings_in(run, critic), [_num_turns(episode) for episode in iter_trajectories(run)]
+    config, counts = settings_in(run, critic), [_num_turns(episode) for episode in iter_of_one_agent(run)]
     is_final = np.array([turn == count for count in counts for turn in range(1, count + 1)], dtype=bool)
     order = np.random.default_rng(derive_seed(run.seed, "states")).permutation(len(is_final))
     if config.num_states and config.final_share:

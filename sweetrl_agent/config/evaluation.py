@@ -18,7 +18,9 @@ class CollectArguments:
     """Trajectories and outcome pairs."""
 
     num_tasks: int = setting(150, "Training tasks used; 0 for all. 5,000 in the paper.")
-    trajectories_per_task: int = setting(3, "Episodes per task; 3 in the paper.", least=2)
+    trajectories_per_task: int = setting(
+        3, "Episodes per task; 3 in the paper. 1 is enough for a critic that is not trained, such as 'gain'.", least=1
+    )
     min_best: float = setting(
         1.0,
         "Minimum metric of a task's best trajectory for pairs, and of a trajectory for rejection fine-tuning; 1.0 in the released code.",

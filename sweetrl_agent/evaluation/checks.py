@@ -37,6 +37,11 @@ def check(config: Config, others: Collection[str] = ()) -> None:
     algorithms = config.algorithms.values()
     for algorithm in algorithms:
         algorithm.refuse_model(config.model)
+    pairing = [algorithm.name for algorithm in algorithms if "pairs" in algorithm.shared]
+    if pairing and config.collect.trajectories_per_task < 2:
+        raise ValueError(
+            f"`trajectories_per_task` must be at least 2 for {pairing[0]!r}, which learns from pairs of episodes, got 1."
+        )
     config.record.check(config)
     refuse_missing(algorithms, config.record.capabilities(config), config.task.env)
     if any(algorithm.is_discrete for algorithm in algorithms):

@@ -69,7 +69,7 @@ def pair_outcomes(run: Run) -> None:
     seen = _Seen(metric)
     write_rows(path, (
         row
-        for _, group in groupby(_of_one_agent(run), key=lambda t: t.task_id)
+        for _, group in groupby(iter_of_one_agent(run), key=lambda t: t.task_id)
         for row in seen.pairs(outcome_pairs(seen.trajectories(list(group)), config.min_best, config.min_difference, metric))
     ))  # fmt: skip
     if not seen.counts["outcome_pairs"]:
@@ -89,11 +89,16 @@ def pair_outcomes(run: Run) -> None:
     run.callbacks.tell("on_log", "pairs", seen.counts["outcome_pairs"], seen.summary())
 
 
-def _of_one_agent(run: Run) -> Iterator[Episode]:
+def iter_of_one_agent(run: Run) -> Iterator[Episode]:
+    """As `iter_trajectories`, of an environment of one agent.
+
+    Raises:
+        TaskError: If an episode has several agents; names them.
+    """
     for episode in iter_trajectories(run):
         if episode.agents not in ((), (AGENT,)):
             raise TaskError(
-                f"Pairs compare dialogues of one agent, and {run.config.task.env} has {', '.join(episode.agents)}: take an on-policy algorithm."
+                f"Pairs and candidates are of one agent, and {run.config.task.env} has {', '.join(episode.agents)}: take an on-policy algorithm."
             )
         yield episode
 

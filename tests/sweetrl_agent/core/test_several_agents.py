@@ -53,6 +53,6 @@ def test_pairs_of_episodes_of_several_agents_are_refused(make_run):
     episodes = played(two_policies(), dialogues(Halves, 1), [EpisodeKey("0")], "x")
     write_rows(run.path("trajectories.jsonl"), [episode.to_row() for episode in episodes])
     with pytest.raises(
-        TaskError, match="^Pairs compare dialogues of one agent, and .* has scout, guesser: take an on-policy algorithm.$"
+        TaskError, match="^Pairs and candidates are of one agent, and .* has scout, guesser: take an on-policy algorithm.$"
     ):
         pair_outcomes(run)
