@@ -34,7 +34,7 @@ CHOSEN = {
 CHOSEN_OF_ALGORITHMS = dict(
     form="released", actor_loss="sigmoid", pair_quantile=0.1, critic_batch=16, actor_batch=16, critic_micro_batch=4, actor_micro_batch=4,
     norm="std", anchor="dialogue", reference="initial",
-    gain_rule="largest", gain_tokens="differing", gain="prob", normalisation="joint", tokens="differing",
+    gain_rule="largest", gain_tokens="differing", answers="apart", gain="prob", normalisation="joint", tokens="differing",
     values="table", explore="gap", leaf="critic", critic="judge",
     advice="feature", feedback="sft", plays="teacher", encoder="lora", merge="state",
 )  # fmt: skip
