@@ -36,6 +36,8 @@ def leak_fraction(reply: str, reference: str, public: str = "") -> float:
     Returns:
         A number in [0, 1]; 0 for a reference without non-public tokens.
     """
+    if not _SIGN.search(reply):  # no run of it can be code
+        return 0.0
     _, ours = _tile(tokens(reference), tokens(public))
     size = sum(token is not None for token in ours)
     return _tile(ours, tokens(reply))[0] / size if size else 0.0

@@ -49,6 +49,13 @@ class RunArguments:
         "Share of void episodes (failures of the simulator's server or of the sandbox) that stops a stage; checked from 40 episodes on.",
         most=1,
     )
+    max_leak: float = setting(
+        1.0,
+        "Largest mean share of the hidden code in the simulated human's replies: where collection, or an iteration of on-policy training, has more, the run ends. "
+        "1 for no limit.",
+        least=0,
+        most=1,
+    )
     replay_void: bool = setting(False, "Play void episodes again, in place, until a later stage has used the episodes.")
     require_reproducible: bool = setting(
         False, "Refuse an environment whose trial episode does not repeat with the same seed and actions, or cannot be played."

@@ -24,6 +24,7 @@ from sweetrl_agent.models.loading import load_policy
 from sweetrl_agent.rollouts import play
 from sweetrl_agent.rollouts.play import episodes_of
 from sweetrl_agent.rollouts.player import RolloutPlayer, play_rows
+from sweetrl_agent.rollouts.replies_measured import refuse_leak, reply_means
 
 _log = logging.getLogger(__name__)
 
@@ -48,14 +49,17 @@ def collect(run: Run) -> None:
 
 
 def _report(run: Run, file: RowFile) -> None:
-    """Tell the callbacks the means over the collected episodes that are not void."""
+    """Tell the callbacks the means over the collected episodes that are not void; ends the run if the human leaks too much."""
     every = [row["metrics"] for row in file.rows()]
     valid = [metrics for metrics in every if metrics["outcome"] != VOID]
     names = [
         name for name in dict.fromkeys(("success", run.record.metric, "turns", "answered")) if all(name in m for m in valid)
     ]
     means = {name: sum(float(metrics[name]) for metrics in valid) / len(valid) for name in names if valid}
-    run.callbacks.tell("on_log", "collect", len(valid), {**means, "episodes": len(every), "void": len(every) - len(valid)})
+    given_away = reply_means(run.record, iter_trajectories(run), {task.id: task for task in run.tasks})
+    counts = {"episodes": len(every), "void": len(every) - len(valid)}
+    run.callbacks.tell("on_log", "collect", len(valid), {**means, **given_away, **counts})
+    refuse_leak("collect", given_away, run.config.run.max_leak)
 
 
 def _row(run: Run, tasks: Mapping[str, Any], episode: Episode) -> Row:

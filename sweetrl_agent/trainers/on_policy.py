@@ -34,6 +34,7 @@ from sweetrl_agent.core.trainable import Trainable
 from sweetrl_agent.core.work import Lengths, Work, episodes, training
 from sweetrl_agent.data.files import SECONDS
 from sweetrl_agent.rollouts.play import episodes_of
+from sweetrl_agent.rollouts.replies_measured import refuse_leak, reply_means
 from sweetrl_agent.trainers.checkpoint import Checkpoint
 from sweetrl_agent.trainers.learners import Learners, metrics_of
 from sweetrl_agent.trainers.periodic_evaluation import evaluate_in_training, is_due, repeat
@@ -160,6 +161,7 @@ class OnPolicyAlgorithm(Algorithm):
         done = len(self.metrics)
         if done:
             _log.info("%s: resumes from iteration %d", name, done)
+            refuse_leak(f"{name}, iteration {done}", self.metrics[-1], run.config.run.max_leak)
         continues = repeat(run, name, self.metrics)
         self.sampler = self.make_sampler(run)
         with closing(self.sampler), progress_bar(total=config.iterations, initial=done, desc=name, unit="step") as bar:
@@ -209,13 +211,16 @@ class OnPolicyAlgorithm(Algorithm):
         updated = self.update(valid, iteration)
         step = iteration + 1
         costs = {key: self._costs[key] for key in (*COST_KEYS, SCORED_TOKENS) if key in COST_KEYS or self._costs[key]}
-        row = {"stage": self.name, "step": step, **_measured(valid), **updated, **costs}
+        given_away = reply_means(self.run.record, valid, {task.id: task for task in self.run.tasks})
+        row = {"stage": self.name, "step": step, **_measured(valid), **given_away, **updated, **costs}
         self.metrics.append({**row, SECONDS: self._clock.seconds()})
         if self.replay.capacity:
             write_rows(self._replay_file(step), (episode.to_row() for episode in valid))
         self.checkpoint.save(self.metrics)
         continues = self.run.callbacks.tell("on_log", self.name, step, row)
-        return self.run.callbacks.tell("on_iteration", self.name, step, valid) and continues
+        continues = self.run.callbacks.tell("on_iteration", self.name, step, valid) and continues
+        refuse_leak(f"{self.name}, iteration {step}", given_away, self.run.config.run.max_leak)
+        return continues
 
     def play(self, iteration: int) -> list[Episode]:
         """Play the episodes of an iteration, void ones included."""

@@ -22,7 +22,10 @@ def test_a_file_that_holds_no_settings_is_refused(text, tmp_path):
         ({"stage": "x"}, "`stage` must be one of ('all', 'sft',"),
         ({"sweet.num_candidates": 1}, "`sweet.num_candidates` must be at least 2, got 1."),
         ({"trajectories_per_task": 0}, "`trajectories_per_task` must be at least 1, got 0."),
-        ({"trajectories_per_task": 1}, "`trajectories_per_task` must be at least 2 for 'sweet', which learns from pairs of episodes, got 1."),
+        (
+            {"trajectories_per_task": 1},
+            "`trajectories_per_task` must be at least 2 for 'sweet', which learns from pairs of episodes, got 1.",
+        ),
         ({"sweet.critic_batch": 3}, "`sweet.critic_batch` must be a multiple of `sweet.critic_micro_batch`, got 3 and 2."),
         ({"tasks": "x.jsonl"}, "`tasks` names no file and no known source: 'x.jsonl'."),
         ({"num_tasks": -3}, "`num_tasks` must be at least 0, got -3."),
