@@ -12,7 +12,7 @@ import sandboxes
 from colbench_gym.files import read_rows
 from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import load_tasks
-from examples import babyai_text, frozen_lake, own_callback, own_critic, own_environment, own_human
+from examples import babyai_text, frozen_lake, own_callback, own_critic, own_environment, own_human, own_team
 from sweetrl_agent import train
 from tests.words import with_defaults
 
@@ -29,6 +29,16 @@ def test_an_example_trains(example, tmp_path, monkeypatch):
     assert results["algorithm"] == "grpo" and list(results["seconds"]) == ["sft", "grpo", "evaluate"]
     assert results["trained"]["test"]["void"] == 0 and results["metric"] == "return"
     assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_a_team_trains_a_policy_for_each_agent(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    short = {name.replace("grpo.", "team_grpo."): value for name, value in SHORT.items()} | {"sft_dialogues": 800}
+    assert own_team.main(with_defaults(short, ["--output", "run"])) == 0
+    weights = [(tmp_path / "run/team_grpo" / agent / "model.safetensors").read_bytes() for agent in ("scout", "digger")]
+    assert weights[0] != weights[1] and (tmp_path / "run/report.html").exists()
+    (row,) = [row for row in read_rows(tmp_path / "run/metrics.jsonl") if row["stage"] == "team_grpo" and row["step"] == 2]
+    assert row["scout/grad_norm"] > 0 and row["digger/grad_norm"] > 0
 
 
 def test_an_own_callback_stops_the_training(tmp_path, monkeypatch, capsys):
