@@ -24,7 +24,7 @@ from sweetrl_agent.core.settings import build, refuse_secrets
 from sweetrl_agent.evaluation.evaluation_times import time_lines
 from sweetrl_agent.evaluation.evaluations import SAMPLING, Request
 from sweetrl_agent.evaluation.mixtures import SETTINGS as MIXTURES
-from sweetrl_agent.evaluation.mixtures import MixtureSpec, mixture_config, mixture_policy, refuse_unused
+from sweetrl_agent.evaluation.mixtures import MixtureSpec, labelled, mixture_config, mixture_policy, refuse_unused
 from sweetrl_agent.evaluation.model_policies import KINDS, ModelSpec, run_settings
 from sweetrl_agent.evaluation.policy_loading import check, model_of
 from sweetrl_agent.evaluation.wishes import wish_lines
@@ -68,7 +68,7 @@ def parse(words: Sequence[str] | None, defaults: Mapping[str, Any] = NONE, descr
     for text in (*settings.get("policies", []), *settings.get("tasks", [])):
         refuse_secrets("policies", str(text))
     kinds = (partial(mixture_policy, config=mixture_config(settings)), *KINDS)
-    policies = find_policies(settings.get("policies", []), kinds)
+    policies = [labelled(spec) for spec in find_policies(settings.get("policies", []), kinds)]
     refuse_unused(settings, policies)
     given = build(EvaluateArguments, settings)
     of_first = next(filter(None, map(run_settings, policies)), {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from colbench_gym.evaluation.policies import PolicySpec
@@ -52,9 +52,14 @@ def mixture_policy(text: str, config: CollabConfig) -> MixtureSpec | None:
     if not all(names) or len({*names}) < len(names):
         raise ValueError(f"`policies`: a mixture names different agents, as in collab:runs/a+runs/b:rft, got {text[:200]!r}.")
     agents = tuple(folder_policy(name) or hub_policy(name) for name in names)
-    label = f" ({access(config.q)})" if access(config.q) else ""
-    name, first = f"{PREFIX}{'+'.join(agent.name for agent in agents)}{label}", agents[0]
+    name, first = PREFIX + "+".join(agent.name for agent in agents), agents[0]
     return MixtureSpec(name, text, first.kind, first.place, first.which, first.settings, agents, config)
+
+
+def labelled(spec: PolicySpec) -> PolicySpec:
+    """A policy whose name in the results also says what its Q has had access to and an agent has not."""
+    label = access(spec.config.q) if isinstance(spec, MixtureSpec) else ""
+    return replace(spec, name=f"{spec.name} ({label})") if label else spec
 
 
 def mixture_config(settings: Mapping[str, Any]) -> CollabConfig:

@@ -23,6 +23,7 @@ from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.critics.utterance_values import make_values
 from sweetrl_agent.evaluate import main
+from sweetrl_agent.evaluation import evaluation_job
 from sweetrl_agent.models.tiny import build_tokenizer
 from sweetrl_agent.trainers.run import Run
 from tests.sweetrl_agent import menu_lock
@@ -130,6 +131,11 @@ def test_rows_of_other_settings_and_of_a_changed_critic_are_noticed(runs, tmp_pa
     assert "archer" in capsys.readouterr().err
 
 
+def test_a_mixture_with_a_name_keeps_its_label(runs):
+    words = [f"mine=collab:{runs[0]}:initial+{runs[1]}", *TASKS, "--collab.q", "untrained"]
+    assert [spec.name for spec in evaluation_job.parse(words).policies] == ["mine (oracle: Q sees the hidden information)"]
+
+
 def test_archers_critic_scores_as_it_did_in_training(runs):
     own = Run(
         make_config(
@@ -201,19 +207,25 @@ def test_a_critic_needs_the_information_that_it_sees(runs, changed, tmp_path, ca
 
 
 def test_a_comparison_mixes_the_agents_of_a_run_and_says_how(tmp_path, tiny_model_folder, capsys):
-    given = {**menu_lock.settings(tmp_path / "run", tiny_model_folder), "seeds": 1, "num_tasks": 4, "collab.m": 2}
-    given |= {"trajectories_per_task": 2, "min_best": 0.0, "rft.epochs": 1, "collab.agents": ["initial", "rft"]}
-    algorithms = ["--algorithms", "initial", "rft", "collab"]
+    given = {
+        **menu_lock.settings(tmp_path / "run", tiny_model_folder),
+        "seeds": 1,
+        "collab.m": 2,
+        "collab.agents": ["initial", "reinforce"],
+    }
+    given |= {"reinforce.iterations": 1, "reinforce.tasks": 2, "reinforce.group": 2}
+    algorithms = ["--algorithms", "initial", "reinforce", "collab"]
     assert compare.main(algorithms, given) == 0
     assert "Collab (rollouts with simulator access)" in capsys.readouterr().out
     folder = tmp_path / "run" / "seed_0"
     rows = [row for row in read_rows(folder / "evaluation.jsonl") if row["agent"] == "collab"]
     assert all(row["simulated_turns"] > 0 for row in rows)
     reads = json.loads((folder / "stages.json").read_text())["stages"]["evaluate collab"]["reads"]
-    assert "rft/" in reads
+    assert "reinforce/" in reads
     again, _ = run(tmp_path / "e", f"{folder}:collab", "--threads", "1")
     assert [row["dialogue_history"] for row in again] == [row["dialogue_history"] for row in rows]
 
+    capsys.readouterr()
     voted = {**given, "output": tmp_path / "voted", "collab.q": "vote"}
     assert compare.main(algorithms, voted) == 0
     assert "simulator access" not in capsys.readouterr().out + (tmp_path / "voted" / "report.md").read_text()
