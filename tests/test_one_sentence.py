@@ -51,6 +51,11 @@ COMMANDS = {
         ("train", ["--grpo", "3"], "`grpo` takes settings of its own, such as `--grpo.learning_rate`"),
         ("train", ["--algorithm", "slinvit", "--slinvit.leaf", "critic"], "`compare --algorithms value_head slinvit`"),
         (
+            "compare",
+            ["--algorithms", "collab", "mtdpo", "--collab.agents", "rft", "--collab.q", "mtdpo"],
+            "'collab' uses 'rft' and 'mtdpo', to be trained in the same run before it: `compare --algorithms rft mtdpo collab`.",
+        ),
+        (
             "train",
             ["--algorithm", "turn_ppo", "--turn_ppo.asymmetric", "true", "--env", "LMRL-Maze-v0"],
             "`turn_ppo.asymmetric` of 'turn_ppo' requires an environment with hidden information",

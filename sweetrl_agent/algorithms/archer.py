@@ -142,6 +142,11 @@ class Archer(OnPolicyAlgorithm):
         self.double = SlowlyFollowed(self.values, config.critic_rate, config.polyak)
         return self.double.trainables
 
+    def learn(self, run: Run) -> None:
+        """See `OnPolicyAlgorithm`; also writes the critic, archer/critic/, for `collab`."""
+        super().learn(run)
+        self.values.save(run.path(f"{self.name}/critic"))
+
     def update_critic(self, batch: Batch) -> Mapping[str, float]:
         """Step 2, on transitions of the replay that share their fresh actions over the steps."""
         if not len(batch.replay):

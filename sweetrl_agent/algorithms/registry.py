@@ -11,6 +11,7 @@ from sweetrl_agent.algorithms.archer import Archer
 from sweetrl_agent.algorithms.archer_offline import ArcherOffline
 from sweetrl_agent.algorithms.bc import BehaviourCloning
 from sweetrl_agent.algorithms.bidirectional import Bidirectional
+from sweetrl_agent.algorithms.collab import Collab
 from sweetrl_agent.algorithms.critic_settings import SWEET
 from sweetrl_agent.algorithms.critics import CRITICS
 from sweetrl_agent.algorithms.discrete import DQN, PPO, RandomActions
@@ -52,7 +53,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         for algorithm in (
             SingleTurn(), InitialPolicy(), RejectionFineTuning(), MultiTurnDPO(), Reinforce(), GRPO(), TurnPPO(),
             BehaviourCloning(), FilteredBC(), MonteCarlo(), ILQL(),
-            RandomActions(), PPO(), DQN(), Linvit(), Slinvit(), Bidirectional(),
+            RandomActions(), PPO(), DQN(), Linvit(), Slinvit(), Collab(), Bidirectional(),
             TokenPPO(), OnlineFilteredBC(), GiGPO(), VinePPO(), InfoPO(), IGPO(), Archer(), ArcherOffline(), SweetOnline(),
             Sweet(SWEET), *(Sweet(name) for name in CRITICS if name != SWEET),
         )

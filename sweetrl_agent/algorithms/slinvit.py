@@ -214,7 +214,7 @@ class Slinvit(InitialPolicy):
     requires, engines = frozenset({"snapshot"}), ("transformers", "vllm")
 
     @property
-    def critics_needed(self) -> tuple[str, ...]:
+    def algorithms_needed(self) -> tuple[str, ...]:
         """The critic of `leaf` critic, if it is one that is trained."""
         name = self.config.critic
         return (name,) if self.config.leaf == "critic" and CRITICS[name].train is not None else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -88,6 +88,19 @@ def policy_files(algorithm: Any) -> tuple[str, ...]:
         return ()
     folders, name = [f"{folder}/" for folder in algorithm.folders], f"{algorithm.name}/"
     return tuple(folders) if algorithm.critic else (*(folder for folder in folders if not folder.startswith(name)), name)
+
+
+def files_needed(algorithm: Any, algorithms: Mapping[str, Any]) -> tuple[str, ...]:
+    """The files of the other algorithms that an algorithm uses: their policies and critics.
+
+    Args:
+        algorithm: The algorithm.
+        algorithms: The algorithms of the run by name.
+    """
+    needed = [algorithms[name] for name in algorithm.algorithms_needed if name in algorithms]
+    return tuple(
+        file for other in needed for file in (*policy_files(other), *(critic_files(other.critic) if other.critic else ()))
+    )
 
 
 def critic_files(critic: str) -> tuple[str, ...]:

@@ -96,8 +96,8 @@ class Algorithm:
         return not self.is_discrete or "sft" in self.shared
 
     @property
-    def critics_needed(self) -> tuple[str, ...]:
-        """Critics that the same run must have trained before its evaluation."""
+    def algorithms_needed(self) -> tuple[str, ...]:
+        """Algorithms, critics of SWEET-RL among them, whose files it uses: the same run must have trained them before its evaluation."""
         return ()
 
     @property

@@ -48,12 +48,11 @@ def check(config: Config, others: Collection[str] = ()) -> None:
         config.record.check_actions(config)
     names = list(config.algorithms)
     for algorithm in algorithms:
-        for critic in algorithm.critics_needed:
-            if critic not in names[: names.index(algorithm.name)]:
-                raise ValueError(
-                    f"{algorithm.name!r} uses the critic {critic!r}, which is to be trained in the same run before it: "
-                    f"`compare --algorithms {critic} {algorithm.name}`."
-                )
+        if missing := [name for name in algorithm.algorithms_needed if name not in names[: names.index(algorithm.name)]]:
+            raise ValueError(
+                f"{algorithm.name!r} uses {' and '.join(map(repr, missing))}, to be trained in the same run before it: "
+                f"`compare --algorithms {' '.join(missing)} {algorithm.name}`."
+            )
     check_needs([*config.algorithms, *others], config)
     check_trial(config)
 

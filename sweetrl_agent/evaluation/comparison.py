@@ -12,7 +12,7 @@ from colbench_gym.evaluation.summary import COUNTS, links
 from colbench_gym.evaluation.table import count_lines
 from colbench_gym.files import Row
 from colbench_gym.scoring.intervals import SHARES, holm
-from sweetrl_agent.algorithms.registry import ON_DISCRETE, scaled
+from sweetrl_agent.algorithms.registry import ON_DISCRETE, scaled, titles
 from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.data.machine import versions
@@ -229,6 +229,8 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
         "versions": versions(),
         "notes": _notes(compared, runs),
     }
+    if own_titles := {one.name: one.title for one in compared if one.title != titles().get(one.name)}:
+        results["titles"] = own_titles
     if given.against:
         results["against"] = given.against
     if given.credit_tasks:

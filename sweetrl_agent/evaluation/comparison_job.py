@@ -86,7 +86,7 @@ def run(
             write_settings(out, settings)
         with ending_with(ColBenchError, ValueError):
             results = _run_all(given, config, callbacks)
-    print(table(results, titles()))
+    print(table(results, {**titles(), **results.get("titles", {})}))
     page = write_comparison(out, titles(), {name: kind.title for name, kind in CRITICS.items()}, COLUMNS, bool(given.against))
     print(f"\nresults: {out / 'results.json'}\nreport:  {page} (and report.md)")
     return 0

@@ -22,7 +22,9 @@ from sweetrl_agent.config.evaluate import SECTIONS, SHARED, TASK_SETTINGS, Evalu
 from sweetrl_agent.config.model import TINY
 from sweetrl_agent.core.settings import build, refuse_secrets
 from sweetrl_agent.evaluation.evaluation_times import time_lines
-from sweetrl_agent.evaluation.evaluations import Request
+from sweetrl_agent.evaluation.evaluations import SAMPLING, Request
+from sweetrl_agent.evaluation.mixtures import SETTINGS as MIXTURES
+from sweetrl_agent.evaluation.mixtures import MixtureSpec, labelled, mixture_config, mixture_policy, refuse_unused
 from sweetrl_agent.evaluation.model_policies import KINDS, ModelSpec, run_settings
 from sweetrl_agent.evaluation.policy_loading import check, model_of
 from sweetrl_agent.evaluation.wishes import wish_lines
@@ -62,10 +64,12 @@ def parse(words: Sequence[str] | None, defaults: Mapping[str, Any] = NONE, descr
     """
     words = _with_policies(list(sys.argv[1:] if words is None else words))
     program = program_name("sweetrl_agent.evaluate")
-    settings = read(words, program, description, SECTIONS, has_algorithms=False, defaults=defaults)
+    settings = read(words, program, description, (*SECTIONS, MIXTURES), has_algorithms=False, defaults=defaults)
     for text in (*settings.get("policies", []), *settings.get("tasks", [])):
         refuse_secrets("policies", str(text))
-    policies = find_policies(settings.get("policies", []), KINDS)
+    kinds = (partial(mixture_policy, config=mixture_config(settings)), *KINDS)
+    policies = [labelled(spec) for spec in find_policies(settings.get("policies", []), kinds)]
+    refuse_unused(settings, policies)
     given = build(EvaluateArguments, settings)
     of_first = next(filter(None, map(run_settings, policies)), {})
     given.seeds = list(given.seeds) or [int(of_first.get("seed", 0))]
@@ -74,7 +78,11 @@ def parse(words: Sequence[str] | None, defaults: Mapping[str, Any] = NONE, descr
             setattr(given, name, int(of_first.get(of_run, getattr(given, name))))
     if len(set(given.seeds)) < len(given.seeds):
         raise ValueError(f"`seeds` must not contain duplicates, got {given.seeds}.")
-    shared = with_defaults_of_environment({**_brought(policies, {*settings}), **settings})
+    agents = {spec: spec.agents if isinstance(spec, MixtureSpec) else (spec,) for spec in policies}
+    for mixed in agents.values():
+        _brought(mixed, {*settings}, SAMPLING)
+    brought = _brought([agent for mixed in agents.values() for agent in mixed], {*settings})
+    shared = with_defaults_of_environment({**brought, **settings})
     place = {"tasks": "none", "model": "none", "output": given.output, "eval_episodes": given.episodes}
     base = make_config({name: value for name, value in shared.items() if name in SHARED.settings} | place, ["initial"])
     return Request(given, base, tuple(policies), frozenset(settings), read_prices(given.prices))
@@ -86,14 +94,14 @@ def _with_policies(words: Sequence[str]) -> list[str]:
     return [*(["--policies", *words[:first]] if first else []), *words[first:]]
 
 
-def _brought(policies: Sequence[PolicySpec], explicit: set[str]) -> dict[str, Any]:
-    """Settings of the environment that the run folders bring.
+def _brought(policies: Sequence[PolicySpec], explicit: set[str], names: Sequence[str] = TASK_SETTINGS) -> dict[str, Any]:
+    """Settings that the run folders bring, by default those of the environment.
 
     Raises:
         ValueError: If run folders differ in one that is not given.
     """
     brought: dict[str, Any] = {}
-    for name in TASK_SETTINGS:
+    for name in names:
         values = {str(run_settings(spec)[name]): spec for spec in policies if name in run_settings(spec)}
         if len(values) > 1 and name not in explicit:
             first, other = list(values.values())[:2]

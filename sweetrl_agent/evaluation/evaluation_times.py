@@ -15,6 +15,7 @@ from sandboxes.cpus import usable_cpus
 from sweetrl_agent.config.model import TINY
 from sweetrl_agent.core.work import Lengths, Work, episodes
 from sweetrl_agent.evaluation.evaluations import Request
+from sweetrl_agent.evaluation.mixtures import MixtureSpec
 from sweetrl_agent.evaluation.model_policies import ModelSpec, run_settings
 from sweetrl_agent.evaluation.policy_loading import model_of
 from sweetrl_agent.models.loading import torch_dtype
@@ -35,7 +36,8 @@ def time_lines(request: Request, left: Mapping[str, int]) -> list[str]:
     notes: list[str] = []
     uncertain = 1.0
     for spec in specs:
-        why = "a policy of your own" if spec.kind == "own" else "a person" if spec.is_sequential else ""
+        is_mixture = isinstance(spec, MixtureSpec)
+        why = "a policy of your own" if spec.kind == "own" else "a person" if spec.is_sequential else "a mixture" * is_mixture
         if why:
             expected[spec.name] = Work(f"{left[spec.name]:,} episodes", not_timed=why), None
             continue

@@ -29,6 +29,7 @@ from sweetrl_agent.data.inputs import input_names
 from sweetrl_agent.data.machine import versions
 from sweetrl_agent.evaluation.failures import explain_shown, failures_of, summarize_failures
 from sweetrl_agent.evaluation.held_out import row_of
+from sweetrl_agent.evaluation.mixtures import MixtureSpec
 from sweetrl_agent.evaluation.model_policies import ModelSpec, pretrained_defaults, run_settings
 from sweetrl_agent.evaluation.policy_loading import load, policy_inputs
 from sweetrl_agent.evaluation.wishes import summarize_wishes
@@ -39,7 +40,7 @@ from sweetrl_agent.trainers.run import TEST_FRACTION, reserve_browser_cores
 #: Settings that may change when an evaluation resumes.
 _MOVABLE = ("sandbox",)
 #: How a chat server, and any other model, is asked: settings that its rows depend on.
-_OF_SERVERS = ("system_prompt", "reasoning", "max_new_tokens", "temperature")
+SAMPLING = ("system_prompt", "reasoning", "max_new_tokens", "temperature")
 _OF_MODELS = tuple(name for name in MODEL_SETTINGS if name not in ("server_urls", "generation_batch"))
 
 
@@ -173,7 +174,9 @@ class Request:
         sampling = f", temperature {config.model.temperature:g}, at most {config.model.max_new_tokens} tokens a message"
         has_model = isinstance(spec, ModelSpec) or spec.kind == "chat"
         about = f"{spec.text} ({spec.kind}{sampling if has_model else ''})"
-        settings = sampled_with(spec, config.model, _OF_SERVERS if spec.kind == "chat" else _OF_MODELS)
+        settings = sampled_with(spec, config.model, SAMPLING if spec.kind == "chat" else _OF_MODELS)
+        if isinstance(spec, MixtureSpec):
+            settings |= spec.sampled_with
         inputs = (*input_names(config, ("env", "human")), *policy_inputs(spec))
         return EvaluatedPolicy(spec.name, about, settings, inputs, partial(self._players, spec))
 
@@ -206,7 +209,8 @@ class Request:
         given["tasks"] = list(self.sources.values())
         task = {name: getattr(self.base.task, name) for name in TASK_SETTINGS}
         model = {name: getattr(self.base.model, name) for name in MODEL_SETTINGS if name in self.explicit}
-        return {**given, **task, **{name: value for name, value in model.items() if name != "server_urls"}}
+        mixtures = next((spec.sampled_with for spec in self.policies if isinstance(spec, MixtureSpec)), {})
+        return {**given, **task, **{name: value for name, value in model.items() if name != "server_urls"}, **mixtures}
 
     def explain(self, rows: Sequence[Row], results: dict[str, Any]) -> None:
         """Add why episodes fail, and what was heard and written down, to the results.

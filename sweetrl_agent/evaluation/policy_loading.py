@@ -15,21 +15,24 @@ from colbench_gym.digests import module_input, module_of
 from colbench_gym.evaluation.policies import PolicySpec
 from colbench_gym.reasoning import Reasoning
 from sandboxes.named import load_named
-from sweetrl_agent.algorithms.registry import register
+from sweetrl_agent.algorithms.collab import Collab, mixture
+from sweetrl_agent.algorithms.registry import refuse_missing, register
 from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.config.evaluate import MODEL_SETTINGS
 from sweetrl_agent.config.job import Config
 from sweetrl_agent.config.model import TINY
-from sweetrl_agent.config.pipeline import policy_files
+from sweetrl_agent.config.pipeline import files_needed, policy_files
 from sweetrl_agent.core.agents import AgentPolicy, ConcurrentAgentPolicy
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.policy import ContinuousPolicy, InformedPolicy, Policies, Policy, Utterance
 from sweetrl_agent.data.inputs import folder_input
+from sweetrl_agent.evaluation.mixtures import MixtureSpec, run_of_values
 from sweetrl_agent.evaluation.model_policies import INITIAL, TRAINED, ModelSpec
 from sweetrl_agent.models.folder_check import ADAPTER, CONFIG, adapter_base
-from sweetrl_agent.models.loading import load_policy
+from sweetrl_agent.models.loading import load_policy, load_tokenizer
 from sweetrl_agent.models.weights_check import Use
+from sweetrl_agent.policies.collab import refuse_other_tokenizers
 from sweetrl_agent.trainers.preflight import check_agent_model
 from sweetrl_agent.trainers.run import Run
 
@@ -54,12 +57,32 @@ def load(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> Policies:
         if spec.text == "person":
             return AgentPolicy(PersonAgent())
         return scripted(spec.text, config) if spec.kind == "scripted" else own_policy(load_named("policies", spec.text), config)
+    if isinstance(spec, MixtureSpec):
+        return _load_mixture(spec, config, api)
     if spec.kind == "model":
         is_tiny = spec.settings.get("model") == TINY  # of the run that the folder is in: it is sampled as there
         return load_policy(spec.place, _base_of(spec), replace(config.model, model=TINY) if is_tiny else config.model)
     run, _ = _run_of(spec)
-    policies: Policies = run.algorithm.load(run.with_settings({name: getattr(config.model, name) for name in MODEL_SETTINGS}))
+    policies: Policies = run.algorithm.load(_sampled_by(run, config))
     return policies
+
+
+def _sampled_by(run: Run, config: Config) -> Run:
+    """A run whose policies are sampled by other settings."""
+    return run.with_settings({name: getattr(config.model, name) for name in MODEL_SETTINGS})
+
+
+def _load_mixture(spec: MixtureSpec, config: Config, api: Mapping[str, Any]) -> Policy:
+    def reference() -> Policy:
+        """The initial policy of the first agent's run, or the first agent's base model."""
+        first = spec.agents[0]
+        if first.kind == "run":
+            return _sampled_by(_run_of(first)[0], config).load_policy()
+        return load_policy(_base_of(first), _base_of(first), config.model)
+
+    run: Any = run_of_values(spec, _open_run)
+    agents = {agent.text: load(agent, config, api) for agent in spec.agents}
+    return mixture(agents, reference, run and _sampled_by(run, config), spec.config)
 
 
 def _base_of(spec: ModelSpec) -> str:
@@ -98,7 +121,9 @@ def check(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> None:
         ValueError: If it does not.
     """
     use: Use = "read" if config.model.engine == "transformers" else "elsewhere"
-    if isinstance(spec, ModelSpec):
+    if isinstance(spec, MixtureSpec):
+        _check_mixture(spec, config, api)
+    elif isinstance(spec, ModelSpec):
         place, base = model_of(spec)
         if place:
             check_agent_model(config, "policies", place, base=base, use=use)
@@ -108,12 +133,32 @@ def check(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> None:
         load(spec, config, api)
 
 
-def _run_of(spec: ModelSpec) -> tuple[Run, str]:
-    """The run of a policy, as it was trained, with the policy's algorithm; and the folder of its first policy in the run."""
+def _check_mixture(spec: MixtureSpec, config: Config, api: Mapping[str, Any]) -> None:
+    algorithm = Collab(spec.config)
+    algorithm.refuse_model(config.model)
+    refuse_missing([algorithm], config.record.capabilities(config), config.task.env)
+    for agent in spec.agents:
+        check(agent, config, api)
+    bases = {agent.text: model_of(agent)[1] for agent in spec.agents}
+    if discrete := [name for name, base in bases.items() if not base]:
+        raise ValueError(f"`policies`: only language models can be mixed, and {discrete[0]!r} is not one.")
+    refuse_other_tokenizers({name: load_tokenizer(base, config.model) for name, base in bases.items()})
+    run_of_values(spec, _open_run)
+
+
+def _open_run(spec: ModelSpec, *algorithms: str) -> Run:
+    """The run of a policy as it was trained, with these of its algorithms; with none, that which it was trained with."""
     settings = {**spec.settings, "output": spec.place}
     if settings.get("engine") == "server":  # its servers' addresses are not recorded
         settings["engine"] = "transformers"
-    run = Run(make_config(settings, None if spec.which == TRAINED else [register(spec.which, "policies")]), is_dry=True)
+    return Run(make_config(settings, list(algorithms) or None), is_dry=True)
+
+
+def _run_of(spec: ModelSpec) -> tuple[Run, str]:
+    """The run of a policy, as it was trained, with the policy's algorithm; and the folder of its first policy in the run."""
+    run = _open_run(spec, *(() if spec.which == TRAINED else (register(spec.which, "policies"),)))
+    if needed := run.algorithm.algorithms_needed:
+        run = _open_run(spec, run.algorithm.name, *needed)
     is_initial = run.config.has_sft and not run.algorithm.is_discrete
     folders = run.algorithm.folders or (INITIAL if is_initial else "",)
     for folder in filter(None, folders):
@@ -130,14 +175,26 @@ def policy_inputs(spec: PolicySpec) -> list[str]:
     """
     if not isinstance(spec, ModelSpec):
         return module_of(spec.text) if spec.kind == "own" else []
+    if isinstance(spec, MixtureSpec):
+        run = run_of_values(spec, _open_run)
+        of_values = (
+            _files_in(run, files_needed(Collab(replace(spec.config, agents=["initial"])), run.config.algorithms)) if run else []
+        )
+        return list(dict.fromkeys([*(name for agent in spec.agents for name in policy_inputs(agent)), *of_values]))
     if spec.kind == "model":
         return [name for path in dict.fromkeys((spec.place, _base_of(spec))) for name in folder_input(path)]
     run, _ = _run_of(spec)
     algorithm = run.algorithm
     files = ["initial/", *(() if any(folder in run.unchanged for folder in algorithm.folders) else policy_files(algorithm))]
-    run.records.refuse_changed_files(files)
     base = [] if run.config.has_sft else folder_input(run.config.model.model)
-    return [*base, *(str(run.path(file)) for file in files if run.path(file).exists()), *module_input(algorithm.module)]
+    needed = files_needed(algorithm, run.config.algorithms)
+    return [*base, *_files_in(run, [*files, *needed]), *module_input(algorithm.module)]
+
+
+def _files_in(run: Run, files: Sequence[str]) -> list[str]:
+    """Those of a run's files that exist, as input names; refuses ones that are not as their stages wrote them."""
+    run.records.refuse_changed_files(files)
+    return [str(run.path(file)) for file in files if run.path(file).exists()]
 
 
 def scripted(name: str, config: Config) -> Policy:

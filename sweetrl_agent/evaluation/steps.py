@@ -10,7 +10,7 @@ from typing import Any
 from colbench_gym.digests import module_input, module_of, rows_of
 from sweetrl_agent.algorithms.critic_settings import SWEET
 from sweetrl_agent.config.evaluation import CompareArguments
-from sweetrl_agent.config.pipeline import ADVANTAGES, EVALUATION, STAGES, critic_files, policy_files, stages_of
+from sweetrl_agent.config.pipeline import ADVANTAGES, EVALUATION, STAGES, critic_files, files_needed, policy_files, stages_of
 from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.stage import Stage
 from sweetrl_agent.evaluation import algorithm_credit, best_of_n, credit_accuracy, simulators
@@ -34,19 +34,20 @@ _SCORES = ("model", "judge_model", "gain_model", "vision_model", "env")
 def algorithm_steps(algorithms: Iterable[Algorithm]) -> Steps:
     """The shared stages, then each algorithm's own stages and its evaluation."""
     steps: Steps = {}
-    for algorithm in algorithms:
+    by_name = {algorithm.name: algorithm for algorithm in algorithms}
+    for algorithm in by_name.values():
         for stage in with_work(stages_of(algorithm)).values():
             if stage.name in algorithm.shared:
                 steps.setdefault(stage.name, stage)
             elif stage.name in algorithm.stages:
                 steps[stage.name] = _or_unchanged(stage, algorithm.folders)
-        steps[f"evaluate {algorithm.name}"] = evaluation_step(algorithm)
+        steps[f"evaluate {algorithm.name}"] = evaluation_step(algorithm, by_name)
     return steps
 
 
-def evaluation_step(algorithm: Algorithm) -> Stage:
-    """The evaluation of an algorithm's policy, which adds its rows to the file of all algorithms."""
-    name, reads = algorithm.name, ("initial/",) if algorithm.has_model else ()
+def evaluation_step(algorithm: Algorithm, algorithms: Mapping[str, Algorithm]) -> Stage:
+    """The evaluation of an algorithm's policy, which adds its rows to the file of all algorithms; those of the run are given by name."""
+    name, reads = algorithm.name, (*(("initial/",) if algorithm.has_model else ()), *files_needed(algorithm, algorithms))
     return Stage(
         f"evaluate {name}", f"{algorithm.title} on held-out tasks", (*reads, *policy_files(algorithm)), (rows_of(EVALUATION, agent=name),),
         partial(_evaluate, algorithm=algorithm), needs=STAGES["evaluate"].needs, inputs=(*_PLAYS, *module_input(algorithm.module)),

@@ -136,25 +136,41 @@ class TransformersPolicy:
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """Sample the next utterance of every dialogue; see `Policy`."""
         prompts = [self.speaker.prompt(dialogue) for dialogue in dialogues]
+        sampled = self.sample(prompts, seeds, self.speaker.max_new_tokens)
+        return [self.utterance(ids, values, prompt) for (ids, values), prompt in zip(sampled, prompts, strict=True)]
+
+    def sample(
+        self, prompts: Sequence[list[int]], seeds: Sequence[int], max_new_tokens: int
+    ) -> list[tuple[list[int], list[float]]]:
+        """Sample tokens after prompts, each with its own seed, in batches of similar length.
+
+        Args:
+            prompts: Token ids, as many as `seeds`.
+            seeds: One per prompt.
+            max_new_tokens: Most tokens after a prompt.
+
+        Returns:
+            Tokens and their log-probabilities; what follows the first end token is padding.
+        """
         order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
-        utterances: list[Utterance | None] = [None] * len(prompts)
+        sampled: dict[int, tuple[list[int], list[float]]] = {}
         for start in range(0, len(order), self.batch_size):
             rows = order[start : start + self.batch_size]
-            for i, utterance in zip(rows, self._generate([prompts[i] for i in rows], [seeds[i] for i in rows]), strict=True):
-                utterances[i] = utterance
-        return [utterance for utterance in utterances if utterance is not None]
+            batch = self._sample([prompts[i] for i in rows], [seeds[i] for i in rows], max_new_tokens)
+            sampled |= zip(rows, batch, strict=True)
+        return [sampled[i] for i in range(len(prompts))]
 
     @torch.inference_mode()
-    def _generate(self, prompts: list[list[int]], seeds: list[int]) -> list[Utterance]:
+    def _sample(self, prompts: list[list[int]], seeds: list[int], max_new_tokens: int) -> list[tuple[list[int], list[float]]]:
         width = max(map(len, prompts))
         input_ids = torch.tensor([[self.pad_id] * (width - len(p)) + p for p in prompts], device=self.model.device)
         mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=self.model.device)
-        sampling = SeededSampling(seeds, self.speaker.max_new_tokens, self.speaker.temperature, self.top_p)
+        sampling = SeededSampling(seeds, max_new_tokens, self.speaker.temperature, self.top_p)
         self.model.eval()
         output = self.model.generate(
             input_ids=input_ids,
             attention_mask=mask,
-            max_new_tokens=self.speaker.max_new_tokens,
+            max_new_tokens=max_new_tokens,
             do_sample=False,
             logits_processor=LogitsProcessorList([sampling]),
             stopping_criteria=StoppingCriteriaList(
@@ -163,9 +179,8 @@ class TransformersPolicy:
             eos_token_id=self.end_ids,
             pad_token_id=self.pad_id,
         )
-        sampled = output[:, width:].tolist()
         log_probs = torch.stack(sampling.log_probs, dim=1).tolist()
-        return [self.utterance(ids, values, prompt) for ids, values, prompt in zip(sampled, log_probs, prompts, strict=True)]
+        return list(zip(output[:, width:].tolist(), log_probs, strict=True))
 
     def utterance(self, token_ids: list[int], log_probs: list[float], prompt_ids: list[int]) -> Utterance:
         """The utterance of tokens sampled after a prompt: up to the first end token."""

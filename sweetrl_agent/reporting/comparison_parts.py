@@ -30,11 +30,12 @@ def parts(results: Results, algorithms: Names, critics: Names, columns: Names, i
 
     Args:
         results: Content of results.json.
-        algorithms: Titles of algorithms.
+        algorithms: Titles of algorithms; the results may have others, of their settings.
         critics: Titles of critics.
         columns: Meaning of each column of the ledger.
         is_against_paper: Show the paper's numbers next to ours.
     """
+    algorithms = {**algorithms, **results.get("titles", {})}
     optional = [
         (results["paired"], lambda: paired_part(results, algorithms)),
         (True, lambda: _links(results, algorithms)),

@@ -37,6 +37,7 @@ CHOSEN_OF_ALGORITHMS = dict(
     gain_rule="largest", gain_tokens="differing", answers="apart", gain="prob", normalisation="joint", tokens="differing",
     values="table", explore="gap", leaf="critic", critic="judge",
     advice="feature", feedback="sft", plays="teacher", encoder="lora", merge="state",
+    agents=["rft", "grpo"], granularity="chunk:16", q="vote",
 )  # fmt: skip
 ALL = {one.name: one for kind in (CompareArguments, *PARTS.values()) for one in fields(kind)}
 OF_COMPARE = {one.name for one in fields(CompareArguments)}
