@@ -134,7 +134,7 @@ def policy_inputs(spec: PolicySpec) -> list[str]:
         return [name for path in dict.fromkeys((spec.place, _base_of(spec))) for name in folder_input(path)]
     run, _ = _run_of(spec)
     algorithm = run.algorithm
-    files = ["initial/", *(() if any(folder in run.unchanged for folder in algorithm.folders) else policy_files(algorithm))]
+    files = ["initial/", *(() if all(folder in run.unchanged for folder in algorithm.folders) else policy_files(algorithm))]
     run.records.refuse_changed_files(files)
     base = [] if run.config.has_sft else folder_input(run.config.model.model)
     return [*base, *(str(run.path(file)) for file in files if run.path(file).exists()), *module_input(algorithm.module)]

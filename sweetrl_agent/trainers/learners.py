@@ -80,7 +80,9 @@ class Learners(dict[str, Learner]):
         )  # fmt: skip
         updates = {}
         for folder, learner in self.items():
-            views = views_of(episodes, self._agents(folder))
+            views = views_of(
+                episodes, [agent for agent in self._agents(folder) if credit.agents is None or agent in credit.agents]
+            )
             advantages, returns, *rest = (select(column, episodes, views, per_token) for column, per_token in columns)
             updates[folder] = learner.update([view.episode for view in views], Credit(advantages, returns), *rest)
         return updates
