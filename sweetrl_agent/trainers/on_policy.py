@@ -223,7 +223,8 @@ class OnPolicyAlgorithm(Algorithm):
     def play(self, iteration: int) -> list[Episode]:
         """Play the episodes of an iteration, void ones included."""
         played = self.sampler.play(self.run.tasks, _keys(self.run, self.config, iteration), f"{self.name} {iteration}")
-        if unknown := {agent: 0 for episode in played for agent in episode.agents if agent not in self.policies}:
+        spoken = dict.fromkeys(agent for episode in played for agent in episode.agents)
+        if AGENT not in self.policies and (unknown := [agent for agent in spoken if agent not in self.policies]):
             raise ColBenchError(f"{self.name!r} has policies of {', '.join(self.policies)}, and {', '.join(unknown)} spoke.")
         self._costs += _costs(played)
         self._is_sampler_stale = False

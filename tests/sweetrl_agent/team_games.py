@@ -44,8 +44,8 @@ class Team(gym.Env):
         return "?".join(["I need it.", *self.said])
 
     def reward(self):
-        """The team's reward: whether half of the refiner's letters are not ASCII, and one of the verifier's."""
-        return float(share(self.said[2]) >= 0.5 and share(self.said[1]) > 0)
+        """The share of the refiner's letters that are not ASCII, if one of the verifier's is not."""
+        return share(self.said[2]) if share(self.said[1]) else 0.0
 
 
 class Debate(Team):

@@ -322,22 +322,10 @@ def test_language_models_debate_better_with_training_and_the_interviewer_stays_a
 
 
 @pytest.mark.parametrize("settings", [{"turn_based": True, "interviewer": True}, {"policies": "one", "trained_coders": 1}])
-def test_a_run_that_was_killed_ends_with_the_same_files(make_run, monkeypatch, settings):
+def test_a_run_that_was_killed_ends_with_the_same_files(make_run, train_with_a_kill_in_credit, settings):
     whole, cut = (make_run(name, tasks=2, iterations=3, **settings) for name in ("whole", "cut"))
     whole.config.algorithms["maporl"].train(whole)
-    original, seen = MAPoRL.credit, []
-
-    def credit(self, batch):
-        seen.append(batch.iteration)
-        if seen == [0, 1]:
-            raise KeyboardInterrupt
-        return original(self, batch)
-
-    monkeypatch.setattr(MAPoRL, "credit", credit)
-    with pytest.raises(KeyboardInterrupt):
-        cut.config.algorithms["maporl"].train(cut)
-    cut.config.algorithms["maporl"].train(cut)
-    assert seen == [0, 1, 1, 2]
+    train_with_a_kill_in_credit(cut.config.algorithms["maporl"], cut)
     files = [
         {path.relative_to(run.path(".")): path.read_bytes() for path in run.path("maporl").rglob("*.*")} for run in (whole, cut)
     ]
@@ -361,7 +349,7 @@ def test_a_round_that_is_not_trained_keeps_its_weights(make_run, monkeypatch):
 @pytest.mark.parametrize(
     ("setting", "value", "error"),
     [("policies", "x", "must be one of"), ("bonus_rule", "x", "must be one of"), ("coders", "0", "must be at least 1, got 0"),
-     ("rounds", "0", "must be at least 1"), ("gamma", "1.5", "must be at most 1"), ("trained_coders", "3", "must be at most `coders`, 2, got 3")],
+     ("rounds", "0", "must be at least 1"), ("gamma", "1.5", "must be at most 1"), ("trained_coders", "3", "must be at most `maporl.coders`, 2, got 3")],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused(setting, value, error):
     with pytest.raises(ValueError, match=f"`maporl.{setting}` {error}"):
