@@ -71,13 +71,13 @@ def inputs_of(task: Task, sources: Sequence[str] = ()) -> tuple[str, ...]:
     )
 
 
-def _constants(source: str) -> Iterator[Any]:
+def _constants(source: str) -> Iterator[float | str]:
     """Short texts in a program, and numbers of up to six digits."""
     try:
-        nodes = [node.value for node in ast.walk(parse_source(source)) if isinstance(node, ast.Constant)]
+        values: list[Any] = [node.value for node in ast.walk(parse_source(source)) if isinstance(node, ast.Constant)]
     except PARSE_ERRORS:
         return
-    for value in nodes:
+    for value in values:
         if (type(value) in (int, float) and abs(value) < 1e6) or (isinstance(value, str) and len(value) < 40):
             yield value
 
