@@ -68,7 +68,9 @@ HELD_OUT = ["--tasks", "embedded:train[:1800]", "--test_tasks", "embedded:train[
 def trials(algorithm: str, count: int) -> list[dict[str, Any]]:
     """Settings to try: the defaults, then distinct draws from the rest of the algorithm's space; fewer than `count` where it has no more."""
     defaults, space = complete(algorithm, {}), SPACES[algorithm]
-    others = [settings for values in product(*space.values()) if (settings := dict(zip(space, values, strict=True))) != defaults]
+    others = [
+        settings for values in product(*space.values()) if (settings := dict(zip(space, values, strict=True))) != defaults
+    ]
     return [{}, *(others[i] for i in np.random.default_rng(0).permutation(len(others))[: count - 1])]
 
 

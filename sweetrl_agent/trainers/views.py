@@ -25,13 +25,13 @@ class View:
     episode: Episode
 
 
-def views_of(episodes: Sequence[Episode], agents: Collection[str]) -> list[View]:
-    """The views of some agents, episode after episode; an agent without a turn has none."""
+def views_of(episodes: Sequence[Episode], agents: Collection[str] | None) -> list[View]:
+    """The views of some agents (None for all), episode after episode; an agent without a turn has none."""
     return [
         View(row, episode.places(agent), episode.view(agent))
         for row, episode in enumerate(episodes)
         for agent in episode.agents
-        if agent in agents
+        if agents is None or agent in agents
     ]
 
 
