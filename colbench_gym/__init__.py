@@ -24,6 +24,10 @@ register(
     entry_point="colbench_gym.envs.frontend:FrontendEnv",
     vector_entry_point="colbench_gym.envs.frontend:FrontendVectorEnv",
 )
+register(id="ColBench-AnyTeam-v0", entry_point="colbench_gym.envs.any_team:AnyTeamEnv", disable_env_checker=True)
+for _name in ("Team", "Split"):
+    _where = f"colbench_gym.envs.{_name.lower()}:{_name}"
+    register(id=f"ColBench-{_name}-v0", entry_point=f"{_where}Env", vector_entry_point=f"{_where}VectorEnv")
 
 #: Games of LMRL-Gym by the name in their id "LMRL-NAME-v0", and where they are.
 LMRL_GAMES = {

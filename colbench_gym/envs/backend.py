@@ -14,7 +14,6 @@ from colbench_gym.envs.colbench_env import ColBenchEnv, Metrics
 from colbench_gym.errors import ScoringError
 from colbench_gym.outside_text import encodable
 from colbench_gym.reasoning import AUTO
-from colbench_gym.scoring.measures import turns_heard
 from colbench_gym.scoring.unit_tests import UNGRADABLE, UnitTests
 from colbench_gym.simulators import Simulator
 from colbench_gym.tasks import Task
@@ -137,19 +136,23 @@ class BackendEnv(ColBenchEnv):
             ValueError: If the task is not an embedded task.
         """
         (family, choice), dial = family_of(self.task), dial_of(self.task)
-        stated = [i for i, turn in enumerate(turns_heard(self.task.hidden.facts, self.messages)) if turn is not None]
+        stated = [i for i, fact in enumerate(self.task.hidden.facts) if any(fact.sentence in reply for reply in self.replies)]
         agreeing = [other for other in alternatives(self.task) if all(other[i] == choice[i] for i in stated)]
         for place in np.random.default_rng(seed).permutation(len(agreeing)):
             other = self._with_limit(make_task(family, agreeing[place], dial))
-            if agreeing[place] == choice or self._says_the_same(other):
+            if agreeing[place] == choice or self._agrees(other):
                 self._task = other
                 return
 
-    def _says_the_same(self, task: Task) -> bool:
-        """Whether the human would have given the replies so far on another task; true if that cannot be known."""
+    def _agrees(self, task: Task) -> bool:
+        """Whether the episode so far may be one of another task."""
+        return self._says_the_same(task, self._dialogue)
+
+    def _says_the_same(self, task: Task, dialogue: Dialogue) -> bool:
+        """Whether the human would have given the replies of a dialogue on another task; true if that cannot be known."""
         if not self.simulator.is_deterministic or self.simulator.model:
             return True
-        messages = self._dialogue.messages
+        messages = dialogue.messages
         return all(
             encodable(self._reply(task, Dialogue(messages[:i]), 0)[: self.max_reply_chars]) == message.content
             for i, message in enumerate(messages)

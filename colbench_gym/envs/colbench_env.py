@@ -151,15 +151,13 @@ class ColBenchEnv(gym.Env[str, str]):
             raise ValueError(f"`options` may hold 'task_id', got {sorted(unknown)!r}.")
         task_id = options.get("task_id")
         if task_id is None:
-            self._task = self._take(int(self.np_random.integers(len(self.tasks))))
+            self._begin(self._take(int(self.np_random.integers(len(self.tasks)))))
         elif task_id in self._index:
-            self._task = self._take(self._index[task_id])
+            self._begin(self._take(self._index[task_id]))
         else:
             raise ValueError(f"`task_id` must be the id of one of the {len(self.tasks)} tasks, got {task_id!r}.")
-        self._dialogue = Dialogue().add("user", self._task.description)
-        self._metrics = None
         self._human_tokens = (0, 0) if self.simulator.model else None
-        return self._dialogue.transcript(), self._info()
+        return self._observation(), self._info()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Say `action` to the simulated human. With the answer marker, or in the last turn, it is the answer and ends the episode.
@@ -192,7 +190,7 @@ class ColBenchEnv(gym.Env[str, str]):
                 raise
             return self._void(error)
         self._dialogue = self._dialogue.add("user", encodable(reply[: self.max_reply_chars]))
-        return self._dialogue.transcript(), 0.0, False, False, self._info()
+        return self._observation(), 0.0, False, False, self._info()
 
     def step_cut(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """As `step`, of a message that was cut by the limit of tokens (capability *cut*): it is heard as far as it goes, and no answer.
@@ -237,7 +235,7 @@ class ColBenchEnv(gym.Env[str, str]):
 
     def render(self) -> str | None:
         """The transcript, with render_mode="ansi"."""
-        return self._dialogue.transcript() if self.render_mode == "ansi" else None
+        return self._observation() if self.render_mode == "ansi" else None
 
     # ---- capabilities beyond Gymnasium --------------------------------------------------------------------------------
 
@@ -262,6 +260,16 @@ class ColBenchEnv(gym.Env[str, str]):
     def messages(self) -> list[dict[str, str]]:
         """The dialogue so far as chat messages: everything that an actor may see."""
         return self._dialogue.to_dicts()
+
+    @property
+    def num_turns(self) -> int:
+        """Agent turns so far."""
+        return self._dialogue.num_turns
+
+    @property
+    def replies(self) -> list[str]:
+        """What the human has said so far, without the request."""
+        return [message.content for message in self._dialogue.messages[1:] if message.role == "user"]
 
     @property
     def metrics(self) -> Metrics:
@@ -298,14 +306,14 @@ class ColBenchEnv(gym.Env[str, str]):
         The last part holds the numbers of the facts that the human has stated so far. For a task without facts, it holds the
         distinct replies in alphabetical order.
         """
-        heard = [m.content for m in self._dialogue.messages[1:] if m.role == "user"]
+        heard = self.replies
         facts = self.task.hidden.facts
         replies: tuple[int | str, ...] = tuple(
             i for i, fact in enumerate(facts) if any(fact.sentence in text for text in heard)
         )
         if not facts:
             replies = tuple(sorted(set(heard)))
-        return self.task.id, self._dialogue.num_turns, replies
+        return self.task.id, self.num_turns, replies
 
     def get_state(self) -> dict[str, Any]:
         """A JSON-serializable snapshot of the episode, without hidden information (capability *snapshot*)."""
@@ -335,9 +343,14 @@ class ColBenchEnv(gym.Env[str, str]):
         self._task = self._task_of(state["task_id"])
         self._dialogue = Dialogue.from_dicts(state["messages"])
         self._metrics = None if state["metrics"] is None else dict(state["metrics"])
-        return self._dialogue.transcript(), self._info()
+        return self._observation(), self._info()
 
     # ---- internals ----------------------------------------------------------------------------------------------------
+
+    def _begin(self, task: Task) -> None:
+        """Start an episode on a task."""
+        self._task, self._metrics = task, None
+        self._dialogue = Dialogue().add("user", task.description)
 
     def _ask(self, task: Task) -> str:
         """The simulated human's reply to the dialogue so far."""
@@ -374,8 +387,8 @@ class ColBenchEnv(gym.Env[str, str]):
         answered = message.answer is not None
         cut = {"success": 0, self.metric: 0.0, "outcome": ANSWER_CUT, ANSWER_CUT: 1}
         metrics = cut if self._is_cut else self._score_last(message)
-        self._metrics = {**metrics, "answered": int(answered), "turns": self._dialogue.num_turns}
-        return self._dialogue.transcript(), self._reward(self._metrics), True, False, self._info()
+        self._metrics = {**metrics, "answered": int(answered), "turns": self.num_turns}
+        return self._observation(), self._reward(self._metrics), True, False, self._info()
 
     def _score_last(self, message: AgentMessage) -> Metrics:
         """Metrics of the message that ended the episode. The dialogue already holds this message."""
@@ -385,14 +398,17 @@ class ColBenchEnv(gym.Env[str, str]):
         # The error text stays out of `info`: a server's error may echo its prompt, a grader's error quotes the hidden tests.
         reason = f"{type(error).__name__}: the episode has no score; `env.unwrapped.world_error` says why."
         self.world_error = error
-        self._metrics = {"outcome": VOID, "reason": reason, "turns": self._dialogue.num_turns}
-        return self._dialogue.transcript(), 0.0, False, True, self._info()
+        self._metrics = {"outcome": VOID, "reason": reason, "turns": self.num_turns}
+        return self._observation(), 0.0, False, True, self._info()
+
+    def _observation(self) -> str:
+        return Dialogue.from_dicts(self.messages).transcript()
 
     def _info(self) -> dict[str, Any]:
         info: dict[str, Any] = {
             "task_id": self.task.public_id,
-            "turn": self._dialogue.num_turns,
-            "messages": self._dialogue.to_dicts(),
+            "turn": self.num_turns,
+            "messages": self.messages,
         }
         if self._metrics is not None:
             info["metrics"] = dict(self._metrics)

@@ -9,6 +9,7 @@ from typing import Any
 from sandboxes.named import load_class, load_named, name_and_arguments, spec_of
 from sweetrl_agent.algorithms.archer import Archer
 from sweetrl_agent.algorithms.archer_offline import ArcherOffline
+from sweetrl_agent.algorithms.at_grpo import ATGRPO
 from sweetrl_agent.algorithms.bc import BehaviourCloning
 from sweetrl_agent.algorithms.bidirectional import Bidirectional
 from sweetrl_agent.algorithms.collab import Collab
@@ -23,6 +24,8 @@ from sweetrl_agent.algorithms.ilql import ILQL
 from sweetrl_agent.algorithms.infopo import InfoPO
 from sweetrl_agent.algorithms.initial import InitialPolicy, SingleTurn
 from sweetrl_agent.algorithms.linvit import Linvit
+from sweetrl_agent.algorithms.malt import MALT
+from sweetrl_agent.algorithms.maporl import MAPoRL
 from sweetrl_agent.algorithms.mc import MonteCarlo
 from sweetrl_agent.algorithms.mtdpo import MultiTurnDPO
 from sweetrl_agent.algorithms.online_filtered_bc import OnlineFilteredBC
@@ -55,6 +58,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
             BehaviourCloning(), FilteredBC(), MonteCarlo(), ILQL(),
             RandomActions(), PPO(), DQN(), Linvit(), Slinvit(), Collab(), Bidirectional(),
             TokenPPO(), OnlineFilteredBC(), GiGPO(), VinePPO(), InfoPO(), IGPO(), Archer(), ArcherOffline(), SweetOnline(),
+            MALT(), MAPoRL(), ATGRPO(),
             Sweet(SWEET), *(Sweet(name) for name in CRITICS if name != SWEET),
         )
     },

@@ -79,7 +79,7 @@ def _train(run: Run, config: RFTConfig, folder: Path) -> None:
     fine_tune(run, "rft", kept, config, folder)
 
 
-def fine_tune(run: Run, stage: str, episodes: Iterable[Episode], config: Any, folder: Path) -> None:
+def fine_tune(run: Run, stage: str, episodes: Iterable[Episode], config: Any, folder: Path, is_merged: bool = False) -> None:
     """SFT of the initial policy on the agent's turns of episodes.
 
     Args:
@@ -88,6 +88,7 @@ def fine_tune(run: Run, stage: str, episodes: Iterable[Episode], config: Any, fo
         episodes: The episodes.
         config: Settings `learning_rate`, `batch` and `epochs`.
         folder: Folder of the trained policy.
+        is_merged: Whether a trained adapter is merged into the weights.
     """
     set_seed(run.seed)
     tokenizer = load_tokenizer(run.initial_model, run.config.model)
@@ -105,4 +106,4 @@ def fine_tune(run: Run, stage: str, episodes: Iterable[Episode], config: Any, fo
         ),
         processing_class=tokenizer,
     )
-    run.add_metrics(stage, train_stage(trainer, tokenizer, folder, stage, run.callbacks))
+    run.add_metrics(stage, train_stage(trainer, tokenizer, folder, stage, run.callbacks, is_merged))

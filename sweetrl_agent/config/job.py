@@ -118,7 +118,7 @@ class Config:
     @property
     def record(self) -> EnvironmentRecord:
         """The record of the environment."""
-        return find_record(self.task.env, self.task.env_record)
+        return find_record(self.task.env, self.task.env_record).with_arguments(self.task.keyword_arguments())
 
     @property
     def is_tiny(self) -> bool:

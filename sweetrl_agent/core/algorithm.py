@@ -82,13 +82,16 @@ class Algorithm:
 
     @property
     def policies(self) -> Mapping[str, str]:
-        """Folder of each agent's trained policy in the run folder, by the agent's name; agents with the same folder share it. {} for the initial policy."""
+        """Folder of each agent's trained policy in the run folder, by the agent's name; agents with the same folder share it.
+
+        "" is the initial policy, for an agent that is not trained; {} if none is.
+        """
         return {AGENT: f"{self.name}/agent"}
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The folders of `policies`, each once."""
-        return tuple(dict.fromkeys(self.policies.values()))
+        """The folders of trained policies, each once."""
+        return tuple(dict.fromkeys(filter(None, self.policies.values())))
 
     @property
     def has_model(self) -> bool:

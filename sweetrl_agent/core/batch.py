@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from sweetrl_agent.core.replay import Replay
 
 
 def _absent(*arguments: Any) -> Any:
-    raise NotImplementedError("This batch has episodes and values alone; the trainer's also score, branch and sample.")
+    raise NotImplementedError("This batch has episodes and values alone; the trainer's also score, branch, sample and verify.")
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ class Batch:
             True as third argument, what is hidden is drawn anew too, from what agrees with the dialogue before the turn; for those that require "redraw".
         sample: Utterances of the current policy in some dialogues, with a seed for each; of the only agent, or of the one named as third argument.
         reference: Log-probability of every action token of every episode under the initial policy, in nats; for algorithms with `uses_reference`.
+        verify: The verifier's score, in [0, 1], of what was said in some turns, (episode, turn counted from 1) of each: the environment, in its state before
+            the turn, scores the text as an answer. The scores are counted as a cost. For algorithms that require "verifier" and "snapshot".
         iteration: Number of the iteration, from 0, such as for seeds.
         seed: Seed of the run.
     """
@@ -47,6 +49,7 @@ class Batch:
     branch: Callable[..., list[list[Episode]]] = _absent
     sample: Callable[..., list[Utterance]] = _absent
     reference: Callable[[], Sequence[Sequence[float]]] = _absent
+    verify: Callable[[Sequence[tuple[Episode, int]]], list[float]] = _absent
     iteration: int = 0
     seed: int = 0
 
@@ -62,12 +65,14 @@ class Credit:
         returns: Targets of the value head; empty without one.
         episodes: What the policy is trained on in place of the batch's episodes, such as fresh actions in replayed states; None for these.
         metrics: Numbers of the iteration that the loop logs, such as the share of turns with a group of their own.
+        agents: Agents whose turns are trained on; None for all that have a policy in training.
     """
 
     advantages: Sequence[Sequence[float]]
     returns: Sequence[Sequence[float]] = ()
     episodes: Sequence[Episode] | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
+    agents: Collection[str] | None = None
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class DialogueEnvs(Protocol):
     Each of `envs` has `reset(seed=, options={"task_id": ...})`, `prepare()` and the attributes `messages`, `hidden_information` ("" for none),
     `metrics` of the finished episode ("outcome", "success", "turns", "answered" and the record's metric) and `world_error`. Those of environments with
     several agents also have `agent`, who speaks next, and `all_messages`; `messages` are then what that agent sees. Those with the capability
-    *snapshot* also have `get_state()` and `set_state(state, reseed=None)`, those with *anchor* `state_key`.
+    *snapshot* also have `get_state()` and `set_state(state, reseed=None)`, those with *anchor* `state_key`, those with *verifier* `score_answer(text)`.
     """
 
     num_envs: int
@@ -169,6 +169,11 @@ class TextDialogue:
         """Draw anew what is hidden, of an environment that can: from its distribution given what the agent has seen (capability *redraw*)."""
         with self._isolated():
             self.env.unwrapped.redraw_hidden(seed)  # type: ignore[attr-defined]
+
+    def score_answer(self, text: str) -> Any:
+        """What the verifier says of a text as an answer in this state, of an environment that has one (capability *verifier*)."""
+        with self._isolated():
+            return self.env.unwrapped.score_answer(text)  # type: ignore[attr-defined]
 
     def _limits(self) -> list[Any]:
         """Gymnasium's wrappers that count steps."""

@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import gymnasium as gym
 
@@ -113,6 +113,10 @@ class EnvironmentRecord(Explains):
     def all_defaults(self, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Defaults of settings that differ from the main job's, with these keyword arguments of the environment."""
         return {**GENERIC_DEFAULTS, **self.defaults}
+
+    def with_arguments(self, arguments: Mapping[str, Any]) -> Self:
+        """The record of the environment with these keyword arguments; by default the same for all."""
+        return self
 
     # ---- tasks ---------------------------------------------------------------------------------------------------------
 

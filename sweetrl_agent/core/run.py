@@ -65,6 +65,10 @@ class Run(Protocol):
         """An agent by the folder of its model in the run folder; "" for the initial policy."""
         ...
 
+    def mark_untrained(self, policy: str, why: str) -> None:
+        """Record that the policy of a folder has learnt nothing, so that it is the initial policy; see `unchanged`."""
+        ...
+
     def add_metrics(self, stage: str, rows: list[dict[str, Any]]) -> None:
         """Put a stage's metrics into `metrics.jsonl`, in place of earlier ones of the stage."""
         ...

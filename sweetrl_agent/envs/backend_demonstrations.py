@@ -69,23 +69,23 @@ class Demonstrator:
         order = [facts[i] for i in rng.permutation(stated).astype(int)]
         answer = reference_knowing(task, {fact.topic for fact in order})
         request = "\n".join([task.description, *(fact.sentence for fact in order)])
-        return Dialogue().add("user", request).add("assistant", self._answer(answer)).to_dicts()
+        return Dialogue().add("user", request).add("assistant", self.answer(answer)).to_dicts()
 
     def dialogue(self, task: Task, simulator: Simulator, seed: int) -> list[dict[str, str]]:
         """One demonstration on an embedded task, as chat messages; a guided one starts with a system message."""
         rng = np.random.default_rng(seed)
         is_hinted = rng.random() < self.hinted_fraction
-        topics = self._topics(task, is_hinted, rng)
+        topics = self.topics(task, is_hinted, rng)
         dialogue = Dialogue().add("user", task.description)
         for topic in topics:
             question = topic.asks[rng.integers(len(topic.asks)) if self.is_varied else 0]
             dialogue = dialogue.add("assistant", question)
             dialogue = dialogue.add("user", simulator.reply(task, dialogue, 0))
         known = {topic.name for topic in topics}
-        dialogue = dialogue.add("assistant", self._answer(reference_knowing(task, known)))
+        dialogue = dialogue.add("assistant", self.answer(reference_knowing(task, known)))
         return [*hint_message(task.hidden.reference if is_hinted else "", noun="function"), *dialogue.to_dicts()]
 
-    def _topics(self, task: Task, is_hinted: bool, rng: np.random.Generator) -> list[Topic]:
+    def topics(self, task: Task, is_hinted: bool, rng: np.random.Generator) -> list[Topic]:
         """Topics that a dialogue asks about, in order. A guided dialogue asks as many questions as any other, and includes all topics that matter."""
         family, choice = family_of(task)
         turns = turn_limit(task)
@@ -97,7 +97,8 @@ class Demonstrator:
         chosen = shuffled[:count]
         return [family.topics[i] for i in (rng.permutation(chosen) if self.is_varied else sorted(chosen))]
 
-    def _answer(self, code: str) -> str:
+    def answer(self, code: str) -> str:
+        """A message that hands in a program."""
         return f"{ANSWER_MARKER}\n```python\n{code}\n```" if self.is_varied else f"{ANSWER_MARKER}\n{code}"
 
 

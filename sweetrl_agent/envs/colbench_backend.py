@@ -85,11 +85,11 @@ class BackendRecord(ColBenchRecord):
 
     def failure(self, row: Mapping[str, Any], task: Task, config: Any) -> Failure:
         """See `Explains`."""
-        return backend_explanation.failure(row, task, self.turn_limit(task, config.task), _states_wishes(config))
+        return backend_explanation.failure(row, task, self.turn_limit(task, config.task), states_wishes(config))
 
     def wish_counts(self, episodes: Sequence[tuple[Mapping[str, Any], Task]], config: Any) -> list[WishCounts | None]:
         """See `Explains`; known on the embedded tasks, with a human who states wishes word for word."""
-        if not _states_wishes(config):
+        if not states_wishes(config):
             return []
         semantics = config.task.keyword_arguments().get("semantics", "module")
         return backend_explanation.wish_counts(episodes, config.task.sandbox_spec(), semantics)
@@ -98,7 +98,7 @@ class BackendRecord(ColBenchRecord):
         """See `Explains`; answers and references run in the sandbox of the settings."""
         semantics = config.task.keyword_arguments().get("semantics", "module")
         return backend_explanation.explain(
-            episodes, config.task.sandbox_spec(), semantics, config.task.max_turns, _states_wishes(config)
+            episodes, config.task.sandbox_spec(), semantics, config.task.max_turns, states_wishes(config)
         )
 
     def make_simulator(self, spec: Any) -> Simulator:
@@ -110,7 +110,7 @@ class BackendRecord(ColBenchRecord):
         return QuestionActions(dial_of_source(config.task.tasks))
 
 
-def _states_wishes(config: Any) -> bool:
+def states_wishes(config: Any) -> bool:
     """Whether the simulated human is the scripted one, which states wishes word for word."""
     spec = config.task.simulator_spec()
     return (spec.get("name") if isinstance(spec, Mapping) else spec) == "scripted"

@@ -14,12 +14,15 @@ from sweetrl_agent.core.registry import Registry
 from sweetrl_agent.envs import lmrl
 from sweetrl_agent.envs.colbench_backend import BackendRecord
 from sweetrl_agent.envs.colbench_frontend import FrontendRecord
+from sweetrl_agent.envs.colbench_team import SplitRecord, TeamRecord
 
 RECORDS: Registry[type[EnvironmentRecord]] = Registry(
     "env",
     {
         "ColBench-Backend-v0": BackendRecord,
         "ColBench-Frontend-v0": FrontendRecord,
+        "ColBench-Team-v0": TeamRecord,
+        "ColBench-Split-v0": SplitRecord,
         "LMRL-Maze-v0": lmrl.MazeRecord,
         "LMRL-Wordle-v0": lmrl.WordleRecord,
         "LMRL-TextNav-v0": lmrl.GameRecord,

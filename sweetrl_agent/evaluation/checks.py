@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import closing
 
 from sandboxes.named import nearest
 from sweetrl_agent.algorithms.critic_settings import SWEET
@@ -10,6 +11,7 @@ from sweetrl_agent.algorithms.critics import CRITICS, check_needs
 from sweetrl_agent.algorithms.registry import refuse_missing
 from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.config.job import Config
+from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.settings import refuse_secrets
 from sweetrl_agent.evaluation.dials import read_results
 from sweetrl_agent.evaluation.simulators import simulator_spec
@@ -44,6 +46,7 @@ def check(config: Config, others: Collection[str] = ()) -> None:
         )
     config.record.check(config)
     refuse_missing(algorithms, config.record.capabilities(config), config.task.env)
+    _check_agents(config)
     if any(algorithm.is_discrete for algorithm in algorithms):
         config.record.check_actions(config)
     names = list(config.algorithms)
@@ -55,6 +58,20 @@ def check(config: Config, others: Collection[str] = ()) -> None:
             )
     check_needs([*config.algorithms, *others], config)
     check_trial(config)
+
+
+def _check_agents(config: Config) -> None:
+    """Refuse algorithms of several agents in an environment whose first agent is none of theirs."""
+    teams = [algorithm for algorithm in config.algorithms.values() if algorithm.policies and AGENT not in algorithm.policies]
+    if not teams:
+        return
+    with closing(config.record.make(config.task)) as env:
+        first = env.reset(seed=0)[1].get("agent", AGENT)
+    for algorithm in teams:
+        if first not in algorithm.policies:
+            raise ValueError(
+                f"{algorithm.name!r} takes an environment of the agents {', '.join(algorithm.policies)}, and in {config.task.env} {first!r} speaks first."
+            )
 
 
 def check_comparison(given: CompareArguments, config: Config) -> None:

@@ -8,13 +8,13 @@ from colbench_gym.files import Row, read_rows
 from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.data.files import METRICS
 from sweetrl_agent.trainers.run import Run
-from sweetrl_agent.trainers.running import SCORED_TOKENS, TRAINED_TOKENS
+from sweetrl_agent.trainers.running import SCORED_TOKENS, TRAINED_TOKENS, VERIFIED
 
 #: Meaning of each column, for reports.
 COLUMNS = {
     "environment_turns": "agent turns in training episodes",
     "simulator_calls": "replies of the other side in them",
-    "sandbox_runs": "answers of them that were scored in a sandbox",
+    "sandbox_runs": "answers of them, and messages that a verifier read, that were scored in a sandbox",
     "generated_tokens": "tokens sampled for training, candidates included",
     "candidates": "candidates sampled without an environment",
     "scored_tokens": "tokens read during training without being trained on: for values, gains and the likelihood of given texts",
@@ -52,7 +52,7 @@ def _costs(
     return {
         "environment_turns": num_turns,
         "simulator_calls": num_turns - episodes,
-        "sandbox_runs": episodes if run.record.has_sandbox else 0,
+        "sandbox_runs": episodes + sum(row.get(VERIFIED, 0) for row in metrics) if run.record.has_sandbox else 0,
         "generated_tokens": tokens + sum(sum(row["num_tokens"]) for row in sampled),
         "candidates": sum(len(row["texts"]) for row in sampled),
         "scored_tokens": sum(int(row.get(SCORED_TOKENS, 0)) for row in metrics),

@@ -185,7 +185,7 @@ def policy_inputs(spec: PolicySpec) -> list[str]:
         return [name for path in dict.fromkeys((spec.place, _base_of(spec))) for name in folder_input(path)]
     run, _ = _run_of(spec)
     algorithm = run.algorithm
-    files = ["initial/", *(() if any(folder in run.unchanged for folder in algorithm.folders) else policy_files(algorithm))]
+    files = ["initial/", *(() if all(folder in run.unchanged for folder in algorithm.folders) else policy_files(algorithm))]
     base = [] if run.config.has_sft else folder_input(run.config.model.model)
     needed = files_needed(algorithm, run.config.algorithms)
     return [*base, *_files_in(run, [*files, *needed]), *module_input(algorithm.module)]

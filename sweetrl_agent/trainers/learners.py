@@ -10,6 +10,7 @@ from typing import Any
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.core.batch import Batch, Credit
+from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.trainers.learner import Learner, Update, mean_update
@@ -80,7 +81,9 @@ class Learners(dict[str, Learner]):
         )  # fmt: skip
         updates = {}
         for folder, learner in self.items():
-            views = views_of(episodes, self._agents(folder))
+            views = views_of(
+                episodes, [agent for agent in self._agents(folder) if credit.agents is None or agent in credit.agents]
+            )
             advantages, returns, *rest = (select(column, episodes, views, per_token) for column, per_token in columns)
             updates[folder] = learner.update([view.episode for view in views], Credit(advantages, returns), *rest)
         return updates
@@ -102,7 +105,10 @@ class Learners(dict[str, Learner]):
         )
         raise ColBenchError(f"`credit` must return a finite number for every {unit} of every episode as {what}; {problem}.")
 
-    def _agents(self, folder: str) -> list[str]:
+    def _agents(self, folder: str) -> list[str] | None:
+        """The agents of a policy; None for the only policy of an algorithm for one agent, which speaks for all."""
+        if [*self._policies] == [AGENT]:
+            return None
         return [agent for agent, of_agent in self._policies.items() if of_agent == folder]
 
     def _read(self, what: str, episodes: Sequence[Episode], per_token: bool) -> list[list[float]]:

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row, read_rows, write_rows
 from sweetrl_agent.core.algorithm import START, Algorithm
 from sweetrl_agent.core.batch import ActionTokens, Batch, Credit
@@ -38,13 +39,15 @@ from sweetrl_agent.rollouts.replies_measured import refuse_leak, reply_means
 from sweetrl_agent.trainers.checkpoint import Checkpoint
 from sweetrl_agent.trainers.learners import Learners, metrics_of
 from sweetrl_agent.trainers.periodic_evaluation import evaluate_in_training, is_due, repeat
-from sweetrl_agent.trainers.running import SCORED_TOKENS, TRAINED_TOKENS, StageClock
+from sweetrl_agent.trainers.running import SCORED_TOKENS, TRAINED_TOKENS, VERIFIED, StageClock
 from sweetrl_agent.trainers.sampler import SAMPLING, Sampler
 from sweetrl_agent.trainers.views import at_turns
 
 _log = logging.getLogger(__name__)
 #: Costs of an algorithm, accumulated in its metrics from the first iteration on. Those of branches are counted too.
 COST_KEYS = ("episodes", "environment_turns", "generated_tokens", TRAINED_TOKENS)
+#: Costs that are absent where there are none.
+FURTHER_COSTS = (SCORED_TOKENS, VERIFIED)
 
 
 @dataclass(frozen=True)
@@ -192,7 +195,7 @@ class OnPolicyAlgorithm(Algorithm):
             self.replay.add(map(Episode.from_row, read_rows(self._replay_file(step))))
         self._clock = StageClock(self.metrics)
         counted = self.metrics[-1] if self.metrics else {}
-        self._costs = Counter({key: counted[key] for key in (*COST_KEYS, SCORED_TOKENS) if key in counted})
+        self._costs = Counter({key: counted[key] for key in (*COST_KEYS, *FURTHER_COSTS) if key in counted})
 
     def make_sampler(self, run: Run) -> Sampler:
         """What plays the training tasks of a run by the policies in training."""
@@ -210,7 +213,7 @@ class OnPolicyAlgorithm(Algorithm):
         valid = [episode for episode in played if not episode.is_void]
         updated = self.update(valid, iteration)
         step = iteration + 1
-        costs = {key: self._costs[key] for key in (*COST_KEYS, SCORED_TOKENS) if key in COST_KEYS or self._costs[key]}
+        costs = {key: self._costs[key] for key in (*COST_KEYS, *FURTHER_COSTS) if key in COST_KEYS or self._costs[key]}
         given_away = reply_means(self.run.record, valid, {task.id: task for task in self.run.tasks})
         row = {"stage": self.name, "step": step, **_measured(valid), **given_away, **updated, **costs}
         self.metrics.append({**row, SECONDS: self._clock.seconds()})
@@ -225,6 +228,9 @@ class OnPolicyAlgorithm(Algorithm):
     def play(self, iteration: int) -> list[Episode]:
         """Play the episodes of an iteration, void ones included."""
         played = self.sampler.play(self.run.tasks, _keys(self.run, self.config, iteration), f"{self.name} {iteration}")
+        spoken = dict.fromkeys(agent for episode in played for agent in episode.agents)
+        if AGENT not in self.policies and (unknown := [agent for agent in spoken if agent not in self.policies]):
+            raise ColBenchError(f"{self.name!r} has policies of {', '.join(self.policies)}, and {', '.join(unknown)} spoke.")
         self._costs += _costs(played)
         self._is_sampler_stale = False
         return played
@@ -272,6 +278,7 @@ class OnPolicyAlgorithm(Algorithm):
             lambda states, count, redraws=False: self.branch(states, count, iteration, redraws),
             self.sample,
             reference,
+            self.verify,
             iteration,
             self.run.seed,
         )
@@ -316,6 +323,11 @@ class OnPolicyAlgorithm(Algorithm):
         utterances = policy.generate(dialogues, seeds)
         self._costs["generated_tokens"] += sum(len(utterance.token_ids) for utterance in utterances)
         return utterances
+
+    def verify(self, states: Sequence[tuple[Episode, int]]) -> list[float]:
+        """See `Batch.verify`; the scores are counted."""
+        self._costs[VERIFIED] += len(states)
+        return self.sampler.verify(states)
 
     def count_scored(self, tokens: int) -> None:
         """Count tokens that a critic of the algorithm has read, or that were scored, among the costs."""

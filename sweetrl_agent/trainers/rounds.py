@@ -87,6 +87,10 @@ class Round:
         """See `Run`."""
         return self.run.reserve_browser_cores()
 
+    def mark_untrained(self, policy: str, why: str) -> None:
+        """See `Run`."""
+        self.run.mark_untrained(policy, why)
+
     # ---- progress ----------------------------------------------------------------------------------------------------------------
 
     def add_metrics(self, stage: str, rows: list[Row]) -> None:

@@ -32,6 +32,8 @@ CHECKPOINTS = "checkpoints"
 TRAINED_TOKENS = "num_input_tokens_seen"
 #: Metric: cumulative number of tokens read without training on them, by a critic or for the likelihood of given texts; absent where there are none.
 SCORED_TOKENS = "scored_tokens"
+#: Metric: cumulative number of turns whose text the verifier has scored; absent where there are none.
+VERIFIED = "verified_turns"
 
 
 class StageClock:

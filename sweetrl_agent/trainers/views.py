@@ -25,13 +25,13 @@ class View:
     episode: Episode
 
 
-def views_of(episodes: Sequence[Episode], agents: Collection[str]) -> list[View]:
-    """The views of some agents, episode after episode; an agent without a turn has none."""
+def views_of(episodes: Sequence[Episode], agents: Collection[str] | None) -> list[View]:
+    """The views of some agents (None for all), episode after episode; an agent without a turn has none."""
     return [
         View(row, episode.places(agent), episode.view(agent))
         for row, episode in enumerate(episodes)
         for agent in episode.agents
-        if agent in agents
+        if agents is None or agent in agents
     ]
 
 
@@ -53,18 +53,29 @@ def at_turns(column: Column, episodes: Sequence[Episode], turns: Sequence[int], 
 
 
 def merge(columns: Sequence[tuple[Sequence[View], Column]], episodes: Sequence[Episode], per_token: bool) -> list[list[float]]:
-    """Numbers of views -> those of all turns (or action tokens) of episodes; [] if there are none."""
+    """Numbers of views -> those of all turns (or action tokens) of episodes, 0 for turns in none of the views; [] if there are none."""
     parts: list[dict[int, Sequence[float]]] = [{} for _ in episodes]
     for views, column in columns:
         for view, values in zip(views, column, strict=bool(column)):
             start = 0
             for place in view.places:
-                size = len(episodes[view.row].turns[place].token_ids) if per_token else 1
+                size = _size(episodes[view.row], place, per_token)
                 parts[view.row][place] = values[start : start + size]
                 start += size
     if not any(parts):
         return []
-    return [[value for place in sorted(of_turns) for value in of_turns[place]] for of_turns in parts]
+    return [
+        [
+            value
+            for place in range(len(episode.turns))
+            for value in of_turns.get(place) or [0.0] * _size(episode, place, per_token)
+        ]
+        for episode, of_turns in zip(episodes, parts, strict=True)
+    ]
+
+
+def _size(episode: Episode, place: int, per_token: bool) -> int:
+    return len(episode.turns[place].token_ids) if per_token else 1
 
 
 def _bounds(episode: Episode, place: int, per_token: bool) -> slice:

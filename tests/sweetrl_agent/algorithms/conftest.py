@@ -118,3 +118,27 @@ def train_with_a_kill(monkeypatch):
         return saved
 
     return train
+
+
+@pytest.fixture
+def train_with_a_kill_in_credit(monkeypatch):
+    """Function: an on-policy algorithm with any number of policies, a run -> trains it, killed in the second iteration's credit and started again."""
+
+    def train(algorithm, run):
+        kind, seen = type(algorithm), []
+        original = kind.credit
+
+        def credit(self, batch):
+            seen.append(batch.iteration)
+            if seen == [0, 1]:
+                raise KeyboardInterrupt
+            return original(self, batch)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, "credit", credit)
+            with pytest.raises(KeyboardInterrupt):
+                algorithm.train(run)
+            algorithm.train(run)
+        assert seen == [0, 1, *range(1, algorithm.config.iterations)]
+
+    return train

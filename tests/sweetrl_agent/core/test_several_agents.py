@@ -31,6 +31,8 @@ def test_an_agent_sees_its_own_half_alone():
     column = [[1.0, 2.0]]
     assert merge([(own, select(column, [episode], own, False)) for own in views], [episode], False) == column
     assert merge([(own, []) for own in views], [episode], False) == []
+    guesser_alone = views[0], select(column, [episode], views[0], False)
+    assert merge([guesser_alone], [episode], False) == [[0.0, 2.0]], "who has no numbers has 0"
 
 
 def test_an_agent_without_a_policy_and_a_step_without_a_name_are_refused():

@@ -89,8 +89,8 @@ def test_a_subclass_says_what_turns_are_worth_and_nothing_else():
 def test_a_batch_by_hand_has_episodes_alone_and_says_so():
     batch, credit = Batch([]), Credit([[1.0]])
     assert (batch.values, batch.iteration, batch.seed, len(batch.replay)) == ((), 0, 0, 0)
-    assert credit.returns == () and credit.episodes is None
-    for missing in (batch.score, batch.branch, batch.sample, batch.reference):
+    assert credit.returns == () and credit.episodes is None and credit.agents is None
+    for missing in (batch.score, batch.branch, batch.sample, batch.reference, batch.verify):
         with pytest.raises(NotImplementedError, match="^This batch has episodes and values alone; "):
             missing()
 

@@ -10,7 +10,9 @@ import gymnasium as gym
 import pytest
 import torch
 
+from colbench_gym.errors import ColBenchError
 from colbench_gym.files import read_rows
+from colbench_gym.seeds import turn_seed
 from sweetrl_agent.core.batch import Credit
 from sweetrl_agent.core.episode import EpisodeKey, Turn
 from sweetrl_agent.core.trainable import Trainable
@@ -90,9 +92,9 @@ class Team(OnPolicyAlgorithm):
 
 @pytest.fixture
 def make_run(tmp_path, tiny_model_folder):
-    def make(name):
+    def make(name, env=f"{__name__}:Scored-v0"):
         settings = {
-            "output": tmp_path / name, "env": f"{__name__}:Scored-v0", "tasks": "seeds:0-3", "test_tasks": "seeds:10-11", "model": tiny_model_folder,
+            "output": tmp_path / name, "env": env, "tasks": "seeds:0-3", "test_tasks": "seeds:10-11", "model": tiny_model_folder,
             "dtype": "float32", "sft_dialogues": 0, "system_prompt": "", "max_new_tokens": 4, "threads": 1, "generation_batch": 4,
         }  # fmt: skip
         return Run(comparison_job.parse([text for name, value in settings.items() for text in (f"--{name}", str(value))])[1])
@@ -123,3 +125,121 @@ def test_a_team_is_trained_and_a_killed_run_ends_with_the_same_files(make_run):
     assert isinstance(policies, Mapping) and [*policies] == ["scout", "guesser"]
     ((episode,),) = play(policies, whole.environment(whole.tasks, 1), [EpisodeKey("0")], 0, "x")
     assert episode.agents == ("scout", "guesser")
+
+
+# ---- a verifier, and agents that are not trained ------------------------------------------------------------------------------------
+
+
+class Checked(Scored):
+    """As `Scored`, with a verifier that knows the state: whether a text names what is hidden now."""
+
+    def score_answer(self, text):
+        return {"success": int(text == self.hidden_information), "outcome": "ended"}
+
+
+class Strict(Checked):
+    """Grades no message that was cut, and its verifier says a number."""
+
+    def score_answer(self, text):
+        return len(text) / 1000
+
+    def step_cut(self, action):
+        return self.step(action)
+
+
+gym.register("Checked-v0", entry_point=Checked, disable_env_checker=True)
+gym.register("Strict-v0", entry_point=Strict, disable_env_checker=True)
+
+
+class Half(OnPolicyAlgorithm):
+    """Trains the guesser alone, with a value head; the scout stays at the initial policy."""
+
+    name, requires, policies = "half", frozenset({"snapshot", "verifier"}), {"scout": "", "guesser": "half/guesser"}
+    critic_learning_rate = 1e-2
+    agents = None
+
+    def credit(self, batch):
+        self.batches = [*getattr(self, "batches", ()), batch]
+        ones = [[1.0] * len(episode.turns) for episode in batch.episodes]
+        return Credit(ones, ones, agents=self.agents)
+
+    def loss(self, tokens):
+        return self.policy_loss(tokens) + (tokens.values - tokens.returns).square().mean()
+
+
+def _said(episode, *texts):
+    """An episode whose turns said something else."""
+    return replace(
+        episode, turns=[replace(turn, text=text, finish_reason="stop") for turn, text in zip(episode.turns, texts, strict=True)]
+    )
+
+
+def test_a_verifier_scores_what_was_said_in_the_state_before_it_and_is_counted(make_run):
+    algorithm, run = Half(OnPolicyConfig(tasks=2, group=1)), make_run("run", env=f"{__name__}:Checked-v0")
+    algorithm.begin(run)
+    algorithm.sampler = algorithm.make_sampler(run)
+    first, second = algorithm.play(0)
+    right = [[episode.hidden_at(turn) for turn in (1, 2)] for episode in (first, second)]
+    batch = algorithm.batch([first, second], 0)
+    assert (
+        batch.verify([(_said(first, *right[0]), 1), (_said(first, *right[0]), 2), (_said(second, *right[1]), 2)]) == [1.0] * 3
+    )
+    assert batch.verify([(_said(first, right[0][1], right[0][0]), turn) for turn in (1, 2)]) == [0.0, 0.0]
+    assert algorithm.spent["verified_turns"] == 5 and batch.verify([]) == []
+    elsewhere = algorithm.make_sampler(run)
+    elsewhere._env = None  # as on Ray workers
+    assert elsewhere.verify([(_said(first, *right[0]), 2)]) == [1.0]
+
+
+def test_a_message_that_was_cut_scores_0_where_the_environment_grades_none(make_run):
+    algorithm, run = Half(OnPolicyConfig(tasks=1, group=1)), make_run("run", env=f"{__name__}:Strict-v0")
+    algorithm.begin(run)
+    algorithm.sampler = algorithm.make_sampler(run)
+    (episode,) = algorithm.play(0)
+    whole = _said(episode, "ab", "abc")
+    cut = replace(whole, turns=[replace(turn, finish_reason="length") for turn in whole.turns])
+    assert algorithm.verify([(whole, 1), (whole, 2), (cut, 2)]) == [0.002, 0.003, 0.0]
+
+
+def test_an_agent_without_a_folder_speaks_by_the_initial_policy_and_is_not_trained(make_run):
+    algorithm, run = (
+        Half(OnPolicyConfig(iterations=2, tasks=2, group=2, learning_rate=1e-2)),
+        make_run("run", env=f"{__name__}:Checked-v0"),
+    )
+    algorithm.learn(run)
+    assert algorithm.folders == ("half/guesser",) and [path.name for path in run.path("half").iterdir()] == ["guesser"]
+    values = algorithm.batches[1].values
+    assert all(scout == 0.0 != guesser for scout, guesser in values), "the head values the guesser's states alone"
+    policies, initial = algorithm.load(run), run.load_policy()
+    dialogue = [{"role": "user", "content": "your bit is 0"}]
+    said = [policy.generate([dialogue], [0])[0].log_probs for policy in (policies["scout"], policies["guesser"], initial)]
+    assert said[0] == said[2] != said[1]
+    scouts = [episode.turns[0].log_probs for episode in algorithm.batches[1].episodes]
+    again = algorithm.sampler.policies(is_new=True)["scout"]
+    assert again is not algorithm.sampler.policies()["scout"] is algorithm.sampler.policies()["scout"]
+    assert scouts == [utterance.log_probs for utterance in _spoken(again, algorithm.batches[1].episodes, run)]
+
+
+def _spoken(policy, episodes, run):
+    """What a policy says in the first turns of the second iteration."""
+    seeds = [turn_seed(episode.key.seed(run.seed, "half 1"), 1) for episode in episodes]
+    return policy.generate([episode.prefix(1) for episode in episodes], seeds)
+
+
+def test_a_credit_may_name_the_agents_that_are_trained(make_run):
+    weights = []
+    for name, agents in (("all", None), ("guesser", ["guesser"]), ("none", ["scout"])):
+        algorithm, run = Half(OnPolicyConfig(iterations=1, tasks=1, group=1)), make_run(name, env=f"{__name__}:Checked-v0")
+        algorithm.agents = agents
+        algorithm.learn(run)
+        weights.append((run.path("half/guesser") / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1] != weights[2]
+
+
+def test_an_agent_that_the_algorithm_does_not_know_ends_the_run(make_run):
+    class Other(Half):
+        policies = {"coder": "half/coder"}
+
+    algorithm, run = Other(OnPolicyConfig(tasks=1, group=1)), make_run("run", env=f"{__name__}:Checked-v0")
+    with pytest.raises(ColBenchError, match="^'half' has policies of coder, and scout, guesser spoke.$"):
+        algorithm.learn(run)

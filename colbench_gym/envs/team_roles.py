@@ -1,0 +1,144 @@
+"""The roles of a team: who speaks after whom, what each is told, and what each reads.
+
+A team is a sequence of roles, each taken by an agent of its own. A role that talks has a dialogue with the simulated human, which a marker or the limit
+of turns ends. Any other role says one message. What a role hands over is its last message without the marker; later roles read it if they are meant to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from colbench_gym.scoring.answer import ANSWER_MARKER
+
+#: Ends a dialogue whose agent hands over a note.
+HAND_OVER = "HAND OVER:"
+#: Default limit of a note, in characters.
+NOTE_CHARS = 400
+#: Which of the last answers counts: the one that most behave like, or the first.
+Choose = Literal["vote", "first"]
+SPECS = ("interviewer,coder", "generator,verifier,refiner", "debaters:AxT")
+_DEBATE = re.compile(r"debaters:([1-9]\d?)x([1-9]\d?)")
+
+
+@dataclass(frozen=True)
+class Role:
+    """A role of a team.
+
+    Attributes:
+        name: Name of its agent.
+        instruction: What the agent is told; its first observation begins with it.
+        talks: Whether it talks with the human. Otherwise it says one message.
+        marker: Marker of the message that ends its dialogue.
+        hears: Whether it reads the dialogue with the human; if not, it reads the request alone.
+        reads: Heading and author of each message that it reads besides.
+    """
+
+    name: str
+    instruction: str
+    talks: bool = False
+    marker: str = ANSWER_MARKER
+    hears: bool = False
+    reads: tuple[tuple[str, str], ...] = ()
+
+    def first_message(self, opening: str, said: Mapping[str, str]) -> str:
+        """The first message to the agent.
+
+        Args:
+            opening: The request, or the dialogue with the human.
+            said: What earlier roles handed over, by name.
+        """
+        read = (f"{heading}\n{said[author]}" for heading, author in self.reads)
+        return "\n\n".join(filter(None, (self.instruction, opening, *read)))
+
+
+@dataclass(frozen=True)
+class Team:
+    """Roles in the order in which they speak.
+
+    Attributes:
+        roles: The roles.
+        num_answers: The last so many roles have each written an answer.
+        is_debate: Whether nobody reads the first role's answer.
+    """
+
+    roles: tuple[Role, ...]
+    num_answers: int = 1
+    is_debate: bool = False
+
+
+def make_team(spec: str) -> Team:
+    """The team of a specification.
+
+    Args:
+        spec: "interviewer,coder", "generator,verifier,refiner" or "debaters:AxT" for A coders and T rounds, each from 1 to 99.
+
+    Raises:
+        ValueError: If it is none of these.
+    """
+    if match := _DEBATE.fullmatch(spec):
+        return _debate(int(match[1]), int(match[2]))
+    if spec not in _TEAMS:
+        raise ValueError(f"`roles` must be one of {SPECS} with numbers for A and T, such as 'debaters:2x3', got {spec!r}.")
+    return Team(_TEAMS[spec])
+
+
+def check_channel(note_chars: int, choose: str) -> None:
+    """Refuse a limit of notes, or a rule, that does not exist.
+
+    Raises:
+        ValueError: Names it.
+    """
+    if note_chars < 1:
+        raise ValueError(f"`note_chars` must be positive, got {note_chars!r}.")
+    if choose not in get_args(Choose):
+        raise ValueError(f"`choose` must be 'vote' or 'first', got {choose!r}.")
+
+
+def _debate(coders: int, rounds: int) -> Team:
+    roles = [
+        Role(
+            "interviewer",
+            f"You talk with the human for your colleagues, who read it and write the answer. End with {ANSWER_MARKER}",
+            True,
+        )
+    ]
+    for turn in range(1, rounds + 1):
+        for coder in range(1, coders + 1):
+            others = [other for other in range(1, coders + 1) if other != coder]
+            reads = [("Your answer so far:", f"coder{coder}_{turn - 1}")]
+            reads += [(f"Answer of colleague {other}:", f"coder{other}_{turn - 1}") for other in others]
+            roles.append(
+                Role(
+                    f"coder{coder}_{turn}",
+                    "You write the answer for the human.",
+                    hears=True,
+                    reads=tuple(reads) if turn > 1 else (),
+                )
+            )
+    return Team(tuple(roles), coders, True)
+
+
+_TEAMS = {
+    SPECS[0]: (
+        Role("interviewer", f"You talk with the human. Your colleague reads only the request and your note, and writes the answer. End with {HAND_OVER} and the note.", True, HAND_OVER),
+        Role("coder", "You write the answer. Your colleague has talked with the human.", reads=(("Note of your colleague:", "interviewer"),)),
+    ),
+    SPECS[1]: (
+        Role("generator", f"You talk with the human and draft the answer. A colleague checks it. End with {ANSWER_MARKER} and the draft.", True),
+        Role("verifier", "You check a draft. Say which wishes of the human it misses, or that nothing is missing.", hears=True, reads=(("Draft:", "generator"),)),
+        Role("refiner", "You write the final answer from a draft and a critique.", hears=True, reads=(("Draft:", "generator"), ("Critique:", "verifier"))),
+    ),
+}  # fmt: skip
+#: Two agents, each of whom the human answers on half of the topics (`colbench_gym.envs.split`).
+PAIR = Team(
+    (
+        Role("first", f"You and a colleague talk with the human, one after the other. Each of you is answered on half of the topics. End with {HAND_OVER} and a note.", True, HAND_OVER),
+        Role("second", f"You talk with the human after a colleague. Each of you is answered on half of the topics. End with {ANSWER_MARKER} and the answer.", True,
+             reads=(("Note of your colleague:", "first"),)),
+    )
+)  # fmt: skip
+#: One agent without an instruction.
+SINGLE = Team((Role("agent", "", True),))
