@@ -50,7 +50,7 @@ class AnyTeamEnv(gym.Env[str, str]):
     * `choose`: "vote" for the most frequent text of the last round of a debate, "first" for the first coder's.
     """
 
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] = {"render_modes": []}
 
     def __init__(
         self,
