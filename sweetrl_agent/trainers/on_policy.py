@@ -38,6 +38,7 @@ from sweetrl_agent.rollouts.play import episodes_of
 from sweetrl_agent.rollouts.replies_measured import refuse_leak, reply_means
 from sweetrl_agent.trainers.checkpoint import Checkpoint
 from sweetrl_agent.trainers.learners import Learners, metrics_of
+from sweetrl_agent.trainers.measured import costs_of, means_of
 from sweetrl_agent.trainers.periodic_evaluation import evaluate_in_training, is_due, repeat
 from sweetrl_agent.trainers.running import SCORED_TOKENS, TRAINED_TOKENS, VERIFIED, StageClock
 from sweetrl_agent.trainers.sampler import SAMPLING, Sampler
@@ -215,7 +216,7 @@ class OnPolicyAlgorithm(Algorithm):
         step = iteration + 1
         costs = {key: self._costs[key] for key in (*COST_KEYS, *FURTHER_COSTS) if key in COST_KEYS or self._costs[key]}
         given_away = reply_means(self.run.record, valid, {task.id: task for task in self.run.tasks})
-        row = {"stage": self.name, "step": step, **_measured(valid), **given_away, **updated, **costs}
+        row = {"stage": self.name, "step": step, **means_of(valid), **given_away, **updated, **costs}
         self.metrics.append({**row, SECONDS: self._clock.seconds()})
         if self.replay.capacity:
             write_rows(self._replay_file(step), (episode.to_row() for episode in valid))
@@ -231,7 +232,7 @@ class OnPolicyAlgorithm(Algorithm):
         spoken = dict.fromkeys(agent for episode in played for agent in episode.agents)
         if AGENT not in self.policies and (unknown := [agent for agent in spoken if agent not in self.policies]):
             raise ColBenchError(f"{self.name!r} has policies of {', '.join(self.policies)}, and {', '.join(unknown)} spoke.")
-        self._costs += _costs(played)
+        self._costs += costs_of(played)
         self._is_sampler_stale = False
         return played
 
@@ -310,7 +311,7 @@ class OnPolicyAlgorithm(Algorithm):
             stage: Name that their seeds are derived from, together with the algorithm's.
         """
         played = self.sampler.play(self.run.tasks, keys, f"{self.name} {stage}") if keys else []
-        self._costs += _costs(played, [key.turn - 1 for key in keys])
+        self._costs += costs_of(played, [key.turn - 1 for key in keys])
         return played
 
     def sample(self, dialogues: Sequence[Messages], seeds: Sequence[int], agent: str = AGENT) -> list[Utterance]:
@@ -381,22 +382,3 @@ def _keys(run: Run, config: OnPolicyConfig, iteration: int) -> list[EpisodeKey]:
     """Episode keys of the next tasks in order, starting again from the first after the last."""
     first = iteration * config.tasks
     return episodes_of([run.tasks[i % len(run.tasks)].id for i in range(first, first + config.tasks)], config.group)
-
-
-def _measured(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Mean return, mean number of turns and, if all episodes have it, mean success."""
-    count = max(len(episodes), 1)
-    means = {
-        "return": sum(episode.reward for episode in episodes) / count,
-        "turns": sum(len(episode.turns) for episode in episodes) / count,
-    }
-    if all("success" in episode.metrics for episode in episodes):
-        means["success"] = sum(float(episode.metrics["success"]) for episode in episodes) / count
-    return means
-
-
-def _costs(played: Sequence[Episode], known: Sequence[int] = ()) -> Counter[str]:
-    """Costs of episodes; of continuations without the turns that were `known` before."""
-    turns = [turn for i, episode in enumerate(played) for turn in episode.turns[known[i] if known else 0 :]]
-    tokens = sum(len(turn.token_ids) for turn in turns)
-    return Counter({"episodes": len(played), "environment_turns": len(turns), "generated_tokens": tokens})
