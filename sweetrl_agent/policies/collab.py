@@ -146,7 +146,7 @@ class MixedAgent:
 
     def _tokens(self, draft: Draft, p: int, reference: MixedAgent | None) -> list[Option]:
         (next_token,) = self.log_probs(draft, [[0]])  # the distribution before a token does not depend on it
-        divergence = self._divergence(draft, [[0]], [next_token], reference)
+        divergence = self._divergences(draft, [[0]], [next_token], reference)[0] if reference else 0.0
         top = next_token[0].topk(min(p, next_token.shape[1]))
         return [
             replace(self._option(draft, [token], [value], self._seed(draft, i)), divergence=divergence)
@@ -183,32 +183,31 @@ class MixedAgent:
 
     def _distinct(self, options: list[Option], reference: MixedAgent | None) -> list[Option]:
         """The different ones of an agent's samples for a draft, with their counts, and the divergence that all of them estimate."""
-        draft, names = options[0].draft, [option.utterance.text if option.utterance else option.token_ids for option in options]
-        samples = [option.token_ids for option in options]
-        divergence = self._divergence(draft, samples, self.log_probs(draft, samples), reference) if reference else 0.0
-        return [
-            replace(option, divergence=divergence, count=names.count(name))
-            for i, (option, name) in enumerate(zip(options, names, strict=True))
-            if names.index(name) == i
-        ]
+        names = [option.token_ids or (option.utterance and option.utterance.text) for option in options]
+        places = [i for i, name in enumerate(names) if names.index(name) == i]
+        distinct = [replace(options[i], count=names.count(names[i])) for i in places]
+        if reference is None:
+            return distinct
+        draft, samples = distinct[0].draft, [option.token_ids for option in distinct]
+        each = self._divergences(draft, samples, self.log_probs(draft, samples), reference)
+        divergence = sum(option.count * value for option, value in zip(distinct, each, strict=True)) / len(options)
+        return [replace(option, divergence=divergence) for option in distinct]
 
     def _seed(self, draft: Draft, number: int) -> int:
         return derive_seed(draft.seed, "option", self.number, draft.num_options, number)
 
     # ---- distributions ---------------------------------------------------------------------------------------------------------
 
-    def _divergence(
-        self, draft: Draft, samples: Sequence[list[int]], log_probs: Sequence[Tensor], reference: MixedAgent | None
-    ) -> float:
-        """The mean over samples of the sum of KL(pi_j || pi_ref) over their tokens, whose distributions are `log_probs`."""
-        if reference is None:
-            return 0.0
-        total = 0.0
+    def _divergences(
+        self, draft: Draft, samples: Sequence[list[int]], log_probs: Sequence[Tensor], reference: MixedAgent
+    ) -> list[float]:
+        """Of each sample the sum of KL(pi_j || pi_ref) over its tokens, whose distributions are `log_probs`."""
+        found = []
         for own, other in zip(log_probs, reference.log_probs(draft, samples, self._temperature), strict=True):
             width = min(own.shape[1], other.shape[1])  # models may pad the vocabulary of one tokenizer differently
             own, other = own[:, :width], other[:, :width]
-            total += float((own.exp() * (own - other)).sum())
-        return total / len(samples)
+            found.append(float((own.exp() * (own - other)).sum()))
+        return found
 
     @torch.inference_mode()
     def log_probs(self, draft: Draft, continuations: Sequence[list[int]], temperature: float | None = None) -> list[Tensor]:
