@@ -177,7 +177,7 @@ def test_an_episode_is_explained_as_one_dialogue_with_the_graded_answer(make_run
     episode = _played(record, config, task, [first.phrases[0], f"{marker} {second.sentence}", *rest[roles]])
     assert episode.agents == tuple(role.name for role in make_team(roles).roles) and not episode.reward
     measures = record.measures(episode, task)
-    assert measures["wishes_heard"] == 0.5  # a note is no reply
+    assert measures["wishes_heard"] == 0.5 and measures["reply_chars"] == len(first.sentence)  # a note is no reply
     assert measures.get("chosen") == ("coder1_1" if roles == "debaters:2x1" else None)
     row = {**measures, "dialogue_history": episode.messages, **episode.metrics}
     assert record.failure(row, task, config).kind == "answered_early"
