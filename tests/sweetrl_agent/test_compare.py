@@ -38,7 +38,7 @@ SETTINGS = {
 #: three have tests of their own), more forms of learning from play than GRPO and more heads and forms of critics (likewise), those that need behaviour data (likewise), and SWEET-RL's own critic under the names of its forms (`critics/test_named.py`).
 LEFT_OUT = (
     "bc", "filtered_bc", "mc", "ilql", "vision_head", "ppo", "dqn", "token_ppo", "online_filtered_bc", "archer", "archer_offline", "judge", "exact", "marginal", "paper", "paper_plain", "released",
-    "reinforce", "turn_ppo", "gigpo", "vineppo", "infopo", "igpo", "gain", "sweet_online", "linvit", "slinvit", "collab", "bidirectional", "regression_head", "no_normalisation",
+    "reinforce", "turn_ppo", "gigpo", "vineppo", "infopo", "igpo", "gain", "sweet_online", "linvit", "slinvit", "collab", "bidirectional", "malt", "maporl", "at_grpo", "regression_head", "no_normalisation",
 )  # fmt: skip
 ALGORITHMS = tuple(name for name in ALL if name not in LEFT_OUT)
 UNTRAINED = ("single_turn", "initial", "random_actions")

@@ -38,6 +38,7 @@ CHOSEN_OF_ALGORITHMS = dict(
     values="table", explore="gap", leaf="critic", critic="judge",
     advice="feature", feedback="sft", plays="teacher", encoder="lora", merge="state",
     agents=["rft", "grpo"], granularity="chunk:16", q="vote",
+    policies="one", bonus_rule="released", roles=["first", "second"],
 )  # fmt: skip
 ALL = {one.name: one for kind in (CompareArguments, *PARTS.values()) for one in fields(kind)}
 OF_COMPARE = {one.name for one in fields(CompareArguments)}
