@@ -177,7 +177,6 @@ def demonstrations(count: int, noise: float = 1 / 3, seed: int = 0) -> list[dict
 def main(arguments: list[str]) -> int:
     """Train; returns the exit status."""
     from colbench_gym.files import write_rows
-    from sweetrl_agent.config.command_line import with_defaults
     from sweetrl_agent.train import main as train
 
     file = Path("runs/babyai.jsonl")
@@ -187,7 +186,7 @@ def main(arguments: list[str]) -> int:
         "sft_dialogues": 300, "sft_epochs": 4, "tiny_hidden_size": 64, "tiny_layers": 1, "tiny_vocab_size": 400, "max_new_tokens": 12,
         "history": 1, "temperature": 1.0, "bidirectional.rounds": 4, "bidirectional.steps": 4096, "eval_tasks": 100,
     }  # fmt: skip
-    return train(with_defaults(defaults, arguments))
+    return train(arguments, defaults)
 
 
 if __name__ == "__main__":

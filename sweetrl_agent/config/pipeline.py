@@ -42,7 +42,7 @@ MAIN_JOB = (
     Stage(
         "rank", "candidates by the critic's advantage, and pairs of them", ("candidates.jsonl", "trajectories.jsonl", "critic/", "initial/"),
         ("scores.jsonl", "turn_pairs.jsonl"),
-        settings=("reference_hidden", "judge_model", "gain_*", "pairs_per_turn", "pair_quantile", "last_must_answer", "answers", "critic_replies"), needs=_TRAINS,
+        settings=("reference_hidden", "judge_model", "gain_*", "pairs_per_turn", "pair_quantile", "last_must_answer", "answers"), needs=_TRAINS,
         inputs=("tasks", "model", "judge_model", "gain_model", "vision_model"),
     ),
     Stage(

@@ -323,7 +323,7 @@ def test_the_weights_are_the_policys_own(run_folder, tmp_path):
         (["randm"], "`policies` names no folder and no policy: 'randm'. Did you mean 'random'?"),
         (["fractions:Fraction", "--tasks", "embedded:test[:1]", "--dry_run"], "A policy of your own must be a function of the messages, an `Agent`, or have"),
         (["random", "--task", "embedded:test"], "Unknown settings: task. Did you mean `tasks`?"),
-        (["oracle", "--env", "GymV21Environment-v99"], "`env` must be one of ('ColBench-Backend-v0', 'ColBench-Frontend-v0', 'LMRL-Maze-v0', "),
+        (["oracle", "--env", "GymV21Environment-v99"], "`env` must be one of ('ColBench-Backend-v0', 'ColBench-Frontend-v0', 'ColBench-Team-v0', "),
         (["no_such_module:Thing", "--tasks", "embedded:test[:1]"], "`policies` names a module that does not exist: 'no_such_module'."),
     ],
 )  # fmt: skip

@@ -134,6 +134,7 @@ def test_results_hold_start_and_result_on_both_splits(finished):
         "algorithm",
         "tasks",
         "hint_reading",
+        "critic",
         "wishes",
         "failures",
     ]

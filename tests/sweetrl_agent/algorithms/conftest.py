@@ -83,7 +83,7 @@ def untrained(monkeypatch):
     def catch(module, loss):
         seen = {}
 
-        def train_stage(trainer, tokenizer, folder, stage, callbacks):
+        def train_stage(trainer, tokenizer, folder, stage, callbacks, is_merged=False):
             seen.update(trainer=trainer, tokenizer=tokenizer, folder=folder, callbacks=callbacks)
             return [{"stage": stage, "loss": loss}]
 

@@ -148,7 +148,7 @@ def test_only_the_address_and_the_key_of_the_human_may_change(make_run):
 
 def test_stages_are_opened_again_for_void_episodes_unless_something_was_made_of_them(make_run):
     run = make_run()
-    played = (STAGES["collect"], STAGES["evaluate"], evaluation_step(ALGORITHMS["rft"]))
+    played = (STAGES["collect"], STAGES["evaluate"], evaluation_step(ALGORITHMS["rft"], ALGORITHMS))
     for stage in played:
         with run.stage(stage):
             pass
