@@ -60,8 +60,10 @@ def _check_agents(config: Config) -> None:
     teams = [algorithm for algorithm in config.algorithms.values() if algorithm.policies and AGENT not in algorithm.policies]
     if not teams:
         return
-    with closing(config.record.make(config.task)) as env:
-        first = env.reset(seed=0)[1].get("agent", AGENT)
+    task = config.record.load_tasks(config.task.tasks, config.task)[0]
+    with closing(config.record.environments(config, (task,), 1)) as env:
+        env.envs[0].reset(seed=0, options={"task_id": task.id})
+        first = getattr(env.envs[0], "agent", AGENT)
     for algorithm in teams:
         if first not in algorithm.policies:
             raise ValueError(

@@ -81,9 +81,7 @@ class Learners(dict[str, Learner]):
         )  # fmt: skip
         updates = {}
         for folder, learner in self.items():
-            views = views_of(
-                episodes, [agent for agent in self._agents(folder) if credit.agents is None or agent in credit.agents]
-            )
+            views = views_of(episodes, _both(self._agents(folder), credit.agents))
             advantages, returns, *rest = (select(column, episodes, views, per_token) for column, per_token in columns)
             updates[folder] = learner.update([view.episode for view in views], Credit(advantages, returns), *rest)
         return updates
@@ -117,6 +115,11 @@ class Learners(dict[str, Learner]):
             views = views_of(episodes, self._agents(folder))
             columns.append((views, getattr(learner, what)([view.episode for view in views])))
         return merge(columns, episodes, per_token)
+
+
+def _both(agents: Collection[str] | None, others: Collection[str] | None) -> Collection[str] | None:
+    """The agents that are in two collections, of which None has all."""
+    return others if agents is None else agents if others is None else [agent for agent in agents if agent in others]
 
 
 def metrics_of(folders: Collection[str], updates: Sequence[Mapping[str, Update]]) -> dict[str, float]:

@@ -35,10 +35,10 @@ SETTINGS = {
     "grpo.tasks": 2, "grpo.group": 2, "grpo.iterations": 2,
 }  # fmt: skip
 #: All but those that need pages or train for as long on any model, those that have no preference among what so small a model says (all
-#: three have tests of their own), more forms of learning from play than GRPO and more heads and forms of critics (likewise), those that need behaviour data (likewise), and SWEET-RL's own critic under the names of its forms (`critics/test_named.py`).
+#: three have tests of their own), more forms of learning from play than GRPO and more heads and forms of critics (likewise), those that need behaviour data (likewise), those of several agents (likewise), and SWEET-RL's own critic under the names of its forms (`critics/test_named.py`).
 LEFT_OUT = (
     "bc", "filtered_bc", "mc", "ilql", "vision_head", "ppo", "dqn", "token_ppo", "online_filtered_bc", "archer", "archer_offline", "judge", "exact", "marginal", "paper", "paper_plain", "released",
-    "reinforce", "turn_ppo", "gigpo", "vineppo", "infopo", "igpo", "gain", "sweet_online", "linvit", "slinvit", "bidirectional", "regression_head", "no_normalisation",
+    "reinforce", "turn_ppo", "gigpo", "vineppo", "infopo", "igpo", "gain", "sweet_online", "linvit", "slinvit", "bidirectional", "malt", "maporl", "at_grpo", "regression_head", "no_normalisation",
 )  # fmt: skip
 ALGORITHMS = tuple(name for name in ALL if name not in LEFT_OUT)
 UNTRAINED = ("single_turn", "initial", "random_actions")

@@ -37,6 +37,7 @@ CHOSEN_OF_ALGORITHMS = dict(
     gain_rule="largest", gain_tokens="differing", gain="prob", normalisation="joint", tokens="differing",
     values="table", explore="gap", leaf="critic", critic="judge",
     advice="feature", feedback="sft", plays="teacher", encoder="lora", merge="state",
+    policies="one", bonus_rule="released", roles=["first", "second"], agents=["first", "second"],
 )  # fmt: skip
 ALL = {one.name: one for kind in (CompareArguments, *PARTS.values()) for one in fields(kind)}
 OF_COMPARE = {one.name for one in fields(CompareArguments)}
