@@ -92,10 +92,10 @@ class Team(OnPolicyAlgorithm):
 
 @pytest.fixture
 def make_run(tmp_path, tiny_model_folder):
-    def make(name, env=f"{__name__}:Scored-v0"):
+    def make(name, **others):
         settings = {
-            "output": tmp_path / name, "env": env, "tasks": "seeds:0-3", "test_tasks": "seeds:10-11", "model": tiny_model_folder,
-            "dtype": "float32", "sft_dialogues": 0, "system_prompt": "", "max_new_tokens": 4, "threads": 1, "generation_batch": 4,
+            "output": tmp_path / name, "env": f"{__name__}:Scored-v0", "tasks": "seeds:0-3", "test_tasks": "seeds:10-11", "model": tiny_model_folder,
+            "dtype": "float32", "sft_dialogues": 0, "system_prompt": "", "max_new_tokens": 4, "threads": 1, "generation_batch": 4, **others,
         }  # fmt: skip
         return Run(comparison_job.parse([text for name, value in settings.items() for text in (f"--{name}", str(value))])[1])
 
@@ -243,3 +243,26 @@ def test_an_agent_that_the_algorithm_does_not_know_ends_the_run(make_run):
     algorithm, run = Other(OnPolicyConfig(tasks=1, group=1)), make_run("run", env=f"{__name__}:Checked-v0")
     with pytest.raises(ColBenchError, match="^'half' has policies of coder, and scout, guesser spoke.$"):
         algorithm.learn(run)
+
+
+def test_on_colbench_a_verifier_runs_the_tests_on_a_coders_message(make_run):
+    settings = {
+        "env": "ColBench-Team-v0", "env_kwargs": '{"roles": "debaters:2x1"}', "tasks": "embedded:train[:4]", "test_tasks": "embedded:test[:2]",
+        "unseen_tasks": "", "max_turns": 2, "sandbox": "embedded",
+    }  # fmt: skip
+
+    class Debaters(Half):
+        policies = {"interviewer": "", "coder1_1": "", "coder2_1": "half/coder"}
+
+    algorithm, run = Debaters(OnPolicyConfig(tasks=2, group=1)), make_run("run", **settings)
+    algorithm.begin(run)
+    algorithm.sampler = algorithm.make_sampler(run)
+    keys = [EpisodeKey(task.id) for task in run.tasks[:2]]
+    episodes = algorithm.sampler.play(run.tasks, keys, "x")
+    assert [turn.agent for turn in episodes[0].turns][-2:] == ["coder1_1", "coder2_1"]
+    answers = [f"```python\n{task.hidden.reference}\n```" for task in run.tasks[:2]]
+    for (number, episode), marker in zip(enumerate(episodes), ("", "I WANT TO ANSWER:\n"), strict=True):
+        said = _said(episode, *["?"] * (len(episode.turns) - 2), marker + answers[number], answers[1 - number])
+        last = len(said.turns)
+        right, wrong = algorithm.verify([(said, last - 1), (said, last)])
+        assert right == 1.0 > wrong
