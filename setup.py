@@ -28,6 +28,7 @@ RAY = ["ray>=2.50"]
 DEEPSPEED = ["deepspeed>=0.19"]
 #: python-chess is under the GPL-3, the only extra that is; `all` leaves it out, so that nobody gets it without asking.
 CHESS = ["chess>=1.10"]
+PETTINGZOO = ["pettingzoo>=1.25"]
 TRACKERS = ["tensorboard>=2.20", "wandb>=0.20", "mlflow-skinny>=3", "sqlalchemy>=2", "alembic>=1.14"]
 DEV = [
     "pytest>=8", "pytest-timeout>=2.3", "pytest-xdist>=3.8", "hypothesis>=6.100", "httpx>=0.27", "ruff==0.17.6", "mypy==2.4.1", "types-PyYAML", "tensorboard>=2.20",
@@ -86,8 +87,9 @@ setup(
         "deepspeed": DEEPSPEED,
         "trackers": TRACKERS,
         "chess": CHESS,
-        "dev": [*DEV, *DOCKER, *CHESS],
-        "all": [*TRAIN, *FRONTEND, *ENCODER, *DOCKER, *SB3, *RAY, *TRACKERS],
+        "pettingzoo": PETTINGZOO,
+        "dev": [*DEV, *DOCKER, *CHESS, *PETTINGZOO],
+        "all": [*TRAIN, *FRONTEND, *ENCODER, *DOCKER, *SB3, *RAY, *TRACKERS, *PETTINGZOO],
     },
     entry_points={
         "console_scripts": [

@@ -27,9 +27,9 @@ from colbench_gym.agents.chat import Sampling
 from colbench_gym.agents.prompts import PROMPT_OF
 from colbench_gym.digests import inputs_of_source, module_of
 from colbench_gym.envs.backend import BackendEnv
-from colbench_gym.envs.colbench_env import ColBenchEnv, isolate_human
+from colbench_gym.envs.colbench_env import ColBenchEnv
 from colbench_gym.envs.frontend import FrontendEnv
-from colbench_gym.envs.vector import ColBenchVectorEnv
+from colbench_gym.envs.vector import ColBenchVectorEnv, isolate_human
 from colbench_gym.errors import ColBenchError
 from colbench_gym.evaluation.agents import AgentPlayer, make_agent
 from colbench_gym.evaluation.evaluation import EvaluatedPolicy, Evaluation, Players, Split, evaluate, plan, result_lines

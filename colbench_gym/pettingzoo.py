@@ -1,4 +1,4 @@
-"""PettingZoo: an environment that names who speaks next, in `info["agent"]`, as an agent-environment-cycle environment. Needs `pip install pettingzoo`.
+"""PettingZoo: an environment that names who speaks next, in `info["agent"]`, as an agent-environment-cycle environment. Needs the extra `pettingzoo`.
 
 env = to_aec(gym.make("ColBench-Team-v0", roles="generator,verifier,refiner"))
 env.reset(seed=0)
@@ -12,7 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium as gym
-from pettingzoo import AECEnv
+
+from sandboxes.extras import pip_install
+
+try:
+    from pettingzoo import AECEnv
+except ImportError as missing:
+    raise ImportError(f"Environments of PettingZoo need it ({missing}): `{pip_install('[pettingzoo]')}`.") from None
 
 
 class TextAEC(AECEnv[str, dict[str, str], str]):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.envs.colbench_env import ColBenchEnv
-from colbench_gym.envs.team_roles import HAND_OVER, NOTE_CHARS, Choose, Role, check_channel, make_team
+from colbench_gym.envs.team_roles import HAND_OVER, NOTE_CHARS, Role, check_channel, make_team
 from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.scoring.vote import plurality
@@ -50,7 +50,7 @@ class AnyTeamEnv(gym.Env[str, str]):
     * `choose`: "vote" for the most frequent text of the last round of a debate, "first" for the first coder's.
     """
 
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] = {"render_modes": []}
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class AnyTeamEnv(gym.Env[str, str]):
         roles: str = "generator,verifier,refiner",
         marker: str | None = None,
         note_chars: int = NOTE_CHARS,
-        choose: Choose = "vote",
+        choose: Literal["vote", "first"] = "vote",
     ) -> None:
         """Make the environment and the team. The class documents the arguments."""
         check_channel(note_chars, choose)

@@ -44,17 +44,6 @@ def turn_limit(task: PublicTask, max_turns: int | None = None) -> int:
     return max_turns or task.turns or MAX_TURNS
 
 
-def isolate_human(envs: Sequence[ColBenchEnv]) -> None:
-    """Give every reply of the human that environments share a state of the global random generators of its own, seeded by the reply's seed.
-
-    Replies are then given one at a time: there is one `random` in a process. A model behind a server is left as it is: it draws from nothing here.
-    """
-    if not envs[0].simulator.model:
-        turn = threading.Lock()
-        for env in envs:
-            env._human_lock = turn
-
-
 class ColBenchEnv(gym.Env[str, str]):
     """An agent talks with a simulated human for as many turns as the task allows; then its answer is scored.
 
@@ -306,14 +295,9 @@ class ColBenchEnv(gym.Env[str, str]):
         The last part holds the numbers of the facts that the human has stated so far. For a task without facts, it holds the
         distinct replies in alphabetical order.
         """
-        heard = self.replies
-        facts = self.task.hidden.facts
-        replies: tuple[int | str, ...] = tuple(
-            i for i, fact in enumerate(facts) if any(fact.sentence in text for text in heard)
-        )
-        if not facts:
-            replies = tuple(sorted(set(heard)))
-        return self.task.id, self.num_turns, replies
+        heard, facts = self.replies, self.task.hidden.facts
+        stated: tuple[int | str, ...] = tuple(i for i, fact in enumerate(facts) if any(fact.sentence in text for text in heard))
+        return self.task.id, self.num_turns, stated if facts else tuple(sorted(set(heard)))
 
     def get_state(self) -> dict[str, Any]:
         """A JSON-serializable snapshot of the episode, without hidden information (capability *snapshot*)."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.envs.backend import MAX_REPLY_CHARS, BackendEnv
-from colbench_gym.envs.team_roles import HAND_OVER, NOTE_CHARS, Choose, Role, Team, check_channel, make_team
+from colbench_gym.envs.team_roles import HAND_OVER, NOTE_CHARS, Role, Team, check_channel, make_team
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.reasoning import AUTO
 from colbench_gym.scoring.answer import ANSWER_MARKER, AgentMessage
@@ -30,7 +30,7 @@ class RolesEnv(BackendEnv):
     #: What the roles before the present one did: the "agent", its "messages" with the human, the "text" that it handed over, whether that is "cut".
     _past: list[dict[str, Any]]
 
-    def _set_team(self, team: Team, note_chars: int, choose: Choose = "vote") -> None:
+    def _set_team(self, team: Team, note_chars: int, choose: Literal["vote", "first"] = "vote") -> None:
         check_channel(note_chars, choose)
         self.team, self.note_chars, self.choose, self._past = team, note_chars, choose, []
 
@@ -217,7 +217,7 @@ class TeamEnv(RolesEnv):
         self,
         roles: str = "interviewer,coder",
         note_chars: int = NOTE_CHARS,
-        choose: Choose = "vote",
+        choose: Literal["vote", "first"] = "vote",
         tasks: str | Sequence[Task] = "embedded:train",
         simulator: str | Mapping[str, Any] | Simulator = "scripted",
         sandbox: str | Mapping[str, Any] | Sandbox = "auto",

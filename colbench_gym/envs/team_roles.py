@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 from colbench_gym.scoring.answer import ANSWER_MARKER
 
@@ -17,8 +16,6 @@ from colbench_gym.scoring.answer import ANSWER_MARKER
 HAND_OVER = "HAND OVER:"
 #: Default limit of a note, in characters.
 NOTE_CHARS = 400
-#: Which of the last answers counts: the one that most behave like, or the first.
-Choose = Literal["vote", "first"]
 SPECS = ("interviewer,coder", "generator,verifier,refiner", "debaters:AxT")
 _DEBATE = re.compile(r"debaters:([1-9]\d?)x([1-9]\d?)")
 
@@ -93,7 +90,7 @@ def check_channel(note_chars: int, choose: str) -> None:
     """
     if note_chars < 1:
         raise ValueError(f"`note_chars` must be positive, got {note_chars!r}.")
-    if choose not in get_args(Choose):
+    if choose not in ("vote", "first"):
         raise ValueError(f"`choose` must be 'vote' or 'first', got {choose!r}.")
 
 

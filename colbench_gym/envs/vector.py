@@ -7,6 +7,7 @@ one simulator and one grader, and a step takes as long as its slowest reply.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
@@ -185,3 +186,14 @@ def _autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
     if mode not in modes:
         raise ValueError(f"`autoreset_mode` must be one of {sorted(modes)}, got {mode!r}.")
     return modes[mode]
+
+
+def isolate_human(envs: Sequence[ColBenchEnv]) -> None:
+    """Give every reply of the human that environments share a state of the global random generators of its own, seeded by the reply's seed.
+
+    Replies are then given one at a time: there is one `random` in a process. A model behind a server is left as it is: it draws from nothing here.
+    """
+    if not envs[0].simulator.model:
+        turn = threading.Lock()
+        for env in envs:
+            env._human_lock = turn

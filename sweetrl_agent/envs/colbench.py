@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from colbench_gym.agents.scripted import OracleAgent, random_agent
 from colbench_gym.dialogue import Dialogue
-from colbench_gym.envs.colbench_env import ColBenchEnv, isolate_human, turn_limit
-from colbench_gym.envs.vector import ColBenchVectorEnv
+from colbench_gym.envs.colbench_env import ColBenchEnv, turn_limit
+from colbench_gym.envs.vector import ColBenchVectorEnv, isolate_human
 from colbench_gym.errors import SandboxError
 from colbench_gym.evaluation.human_trial import few_questions, known_trial
 from colbench_gym.evaluation.trial import Act, Trial

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from colbench_gym.agents.scripted import random_agent
@@ -86,10 +87,11 @@ class RolesRecord(BackendRecord):
         return demonstrations(self._roles_env, self.arguments, tasks, count, seed, VARIED)
 
     def measures(self, episode: Episode, task: Task) -> dict[str, Any]:
-        """See `EnvironmentRecord`; also the agent whose answer of a debate was graded, as "chosen"."""
+        """See `EnvironmentRecord`, of what the human said; also the agent whose answer of a debate was graded, as "chosen"."""
         chosen = {name: value for name, value in episode.metrics.items() if name == "chosen"}
-        whole = Episode(task.id, 0, self._as_one(episode.messages, task, chosen), [], {}, 0.0)
-        return {**super().measures(whole, task), **chosen}
+        whole = replace(episode, messages=self._as_one(episode.messages, task, chosen))
+        replies = [len(message["content"]) for message in whole.messages[1:] if message["role"] == "user"]
+        return {**super().measures(whole, task), "reply_chars": sum(replies) / max(len(replies), 1), **chosen}
 
     def failure(self, row: Mapping[str, Any], task: Task, config: Any) -> Failure:
         """See `Explains`; an answer is early if an agent that talks has not used all its questions."""

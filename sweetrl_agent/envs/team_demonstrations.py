@@ -25,7 +25,7 @@ from colbench_gym.seeds import derive_seed
 from colbench_gym.tasks.embedded import family_of
 from colbench_gym.tasks.families.family import Topic
 from colbench_gym.tasks.task import Fact, Task
-from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.core.environment import Demonstrations
 from sweetrl_agent.envs.backend_demonstrations import PRETRAINED, Demonstrator
 
 NOTHING_MISSING = "Nothing is missing."
@@ -40,7 +40,7 @@ def demonstrations(
     count: int,
     seed: int,
     demonstrator: Demonstrator = TINY,
-) -> list[Messages]:
+) -> Demonstrations:
     """Dialogues in the views of all roles, episode after episode.
 
     Args:
@@ -51,7 +51,7 @@ def demonstrations(
         seed: Seed of the run.
         demonstrator: Parameters of their quality.
     """
-    env, dialogues, episode = env_class(tasks=tasks, **arguments), list[Messages](), 0
+    env, dialogues, episode = env_class(tasks=tasks, **arguments), list[list[dict[str, str]]](), 0
     while len(dialogues) < count:
         task = tasks[episode % len(tasks)]
         players = Players(env, task, demonstrator, np.random.default_rng(derive_seed(seed, "team", episode)))
@@ -78,7 +78,7 @@ class Players:
     rng: np.random.Generator
     errs: float = 0.35
 
-    def play(self) -> list[Messages]:
+    def play(self) -> Demonstrations:
         """The dialogue of every agent. The last message is not said, so that nothing is graded."""
         self.env.reset(seed=0, options={"task_id": self.task.id})
         self.known: dict[str, frozenset[str]] = {}  # topics of the wishes in the programs, by agent
@@ -131,7 +131,7 @@ class Players:
         if before:
             return before[0]
         is_wrong = bool(wishes) and self.rng.random() < self.errs
-        return every - {wishes[self.rng.integers(len(wishes))]} if is_wrong else every
+        return every - {wishes[int(self.rng.integers(len(wishes)))]} if is_wrong else every
 
     def _of_round_before(self, agent: str) -> list[frozenset[str]]:
         """What the coders of a debate knew in the round before, the agent first."""

@@ -24,6 +24,8 @@ FACTS = (
     Fact("rounding", "Round the total to two decimals.", ("round", "decimals")),
     Fact("empty", "For an empty list return nothing at all.", ("empty",)),
 )
+CANARY_NAME = "XQ7canaryZ9"
+CANARY_CODE = f'def total(prices):\n    """{CANARY_NAME}"""\n    {CANARY_NAME} = 0\n    return sum(prices) + {CANARY_NAME}'
 ANSWER = f"I WANT TO ANSWER:\n```python\n{REFERENCE}\n```"
 
 
@@ -149,3 +151,13 @@ def total_task() -> Callable[..., Task]:
 def answer() -> str:
     """The right answer to a task about a total."""
     return ANSWER
+
+
+@pytest.fixture
+def canary_task() -> Task:
+    """A task with the canary in every hidden field."""
+    calls = tuple(f"total([{i}])  # {CANARY_NAME}" for i in range(10))
+    facts = (Fact(f"topic {CANARY_NAME}", f"{CANARY_NAME} is the rule.", (CANARY_NAME.lower(),)),)
+    return Task(
+        "canary/0", "I need a total.", "def total(prices)", HiddenTask(CANARY_CODE, calls, facts, {"secret": CANARY_NAME})
+    )

@@ -32,12 +32,12 @@ def test_the_page_is_current(entries):
 
 def test_every_argument_of_every_id_is_documented(entries):
     games = [f"LMRL-{name}-v0" for name in sorted(colbench_gym.LMRL_GAMES)]
-    assert list(entries) == ["ColBench-Backend-v0", "ColBench-Frontend-v0", *games]
+    assert list(entries) == [*(f"ColBench-{name}-v0" for name in ("AnyTeam", "Backend", "Frontend", "Split", "Team")), *games]
     for name, text in entries.items():
         made_by = load_named("env", gym.spec(name).entry_point)
         bullets = " ".join(re.findall(r"^\* (`\w+`(?:, `\w+`)*): .", text, re.MULTILINE))
         assert not [argument for argument in inspect.signature(made_by).parameters if f"`{argument}`" not in bullets], name
-    assert not any("embedded:" in text or "imulated humans" in text for text in list(entries.values())[2:])
+    assert not any("embedded:" in text or "imulated humans" in text for text in map(entries.get, games))
     for name, kind in {"ColBench-Backend-v0": "program", "ColBench-Frontend-v0": "page"}.items():
         assert f"`embedded:test`: {len(load_tasks('embedded:test', kind=kind)):,} tasks" in entries[name]
     humans = entries["ColBench-Backend-v0"].split("\n### Backend: ")[1:]

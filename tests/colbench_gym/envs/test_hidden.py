@@ -8,18 +8,10 @@ import logging
 import gymnasium as gym
 import pytest
 
-from colbench_gym.tasks import Fact, HiddenTask, Task
+from colbench_gym.tasks import HiddenTask, Task
+from tests.colbench_gym.conftest import CANARY_CODE, CANARY_NAME
 
-CANARY = "XQ7canaryZ9"
-CODE = f'def total(prices):\n    """{CANARY}"""\n    {CANARY} = 0\n    return sum(prices) + {CANARY}'
-
-
-@pytest.fixture
-def canary_task():
-    """A task with the canary in every hidden field."""
-    calls = tuple(f"total([{i}])  # {CANARY}" for i in range(10))
-    facts = (Fact(f"topic {CANARY}", f"{CANARY} is the rule.", (CANARY.lower(),)),)
-    return Task("canary/0", "I need a total.", "def total(prices)", HiddenTask(CODE, calls, facts, {"secret": CANARY}))
+CANARY, CODE = CANARY_NAME, CANARY_CODE
 
 
 def _look(env, *steps):
