@@ -24,11 +24,11 @@ from trl.models import unwrap_model_for_generation
 
 from colbench_gym.agents.prompts import PROMPTS
 from colbench_gym.reasoning import AUTO, Reasoning
+from sweetrl_agent.bridges.turn_credit import Tokens, sequences_of
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.config.task import TaskArguments
 from sweetrl_agent.core.dialogues import DialogueEnvs
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Messages
-from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.policy import Policy, Utterance
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.envs.registry import find_record
@@ -95,11 +95,13 @@ class GRPORollouts:
         self.tasks = self.record.load_tasks(tasks, self._task)
         self.system_prompt, self.num_envs, self.seed = PROMPTS.get(system_prompt, system_prompt), num_envs, seed
         self.reasoning = Reasoning(reasoning).setting
-        self._ids = {_public_id(task): task.id for task in self.tasks}
+        self._ids = {public_id(task): task.id for task in self.tasks}
         self._envs: DialogueEnvs | None = None
         self._calls = 0
         #: Episodes of the last batch, in the order of its prompts.
         self.episodes: list[Episode] = []
+        #: The turn, counted from 1, of every token of their completions; 0 for tokens that the agent did not sample.
+        self.turn_ids: list[list[int]] = []
 
     def dataset(self) -> Any:
         """The tasks as the trainer's dataset. The prompt is the request, and its message names the task."""
@@ -109,7 +111,7 @@ class GRPORollouts:
             [
                 {"prompt": [{"role": "user", "content": getattr(task, "description", f"task {name}"), "task_id": name}]}
                 for task in self.tasks
-                for name in [_public_id(task)]
+                for name in [public_id(task)]
             ]
         )
 
@@ -177,36 +179,30 @@ class GRPORollouts:
         output: dict[str, list[Any]] = {
             name: [] for name in ("prompt_ids", "completion_ids", "logprobs", "env_mask", "episode")
         }
-        for episode in self.episodes:
-            for name, value in _tokens(episode, self.system_prompt, chat).items():
-                output[name].append(value)
+        parts = [_longest_sequence(episode, self.system_prompt, chat) for episode in self.episodes]
+        self.turn_ids = [part.turn_ids for part in parts]
+        for episode, part in zip(self.episodes, parts, strict=True):
+            output["prompt_ids"].append(part.prompt_ids)
+            output["completion_ids"].append(part.completion_ids)
+            output["logprobs"].append(part.logprobs)
+            output["env_mask"].append(part.mask)
             output["episode"].append({"reward": None if episode.is_void else episode.reward, "metrics": episode.metrics})
         return dict(output)
 
 
-def _tokens(episode: Episode, system_prompt: str, chat: Chat) -> dict[str, list[Any]]:
+def _longest_sequence(episode: Episode, system_prompt: str, chat: Chat) -> Tokens:
     """A dialogue as prompt and completion, which ends with the agent's last token.
 
     The tokenizer may make other tokens of a turn's text than the sampled ones. Later turns then have another context than the sampled tokens. The
-    completion is the longest part of the dialogue that is one sequence, and the other turns are not trained on.
+    completion is the longest part of the dialogue that is one sequence, and the other turns are not trained on. A void episode without a turn has
+    a completion of one token that the agent did not sample.
     """
-    messages = [*system_message(system_prompt), *episode.messages]
-    parts = chat.sequences(messages, [turn.token_ids for turn in episode.turns])
-    longest = max(parts, key=lambda part: sum(turn > 0 for turn in part.turn_ids))
-    first = sum(part.num_turns for part in parts[: parts.index(longest)])
-    turns = episode.turns[first : first + longest.num_turns]
-    is_action = [turn > 0 for turn in longest.turn_ids]
-    start = is_action.index(True)
-    log_probs = iter([value for turn in turns for value in turn.log_probs])
-    return {
-        "prompt_ids": longest.token_ids[:start],
-        "completion_ids": longest.token_ids[start:],
-        "logprobs": [next(log_probs) if is_sampled else 0.0 for is_sampled in is_action[start:]],
-        "env_mask": [int(is_sampled) for is_sampled in is_action[start:]],
-    }
+    end = chat.end_ids()[:1]
+    nothing = Tokens(end, end, [0], [0], [0.0])
+    return max(sequences_of(episode, system_prompt, chat), key=lambda part: sum(part.mask), default=nothing)
 
 
-def _public_id(task: Any) -> str:
+def public_id(task: Any) -> str:
     """The id that a dataset may hold; the `id` of an embedded task spells its hidden choices."""
     return str(getattr(task, "public_id", task.id))
 

@@ -19,7 +19,7 @@ def all_advantages(critic: Critic, messages: Messages, hidden: Hidden) -> list[f
     """
     if isinstance(hidden, str):
         return critic.dialogue_advantages(messages, hidden)
-    ends = [i + 1 for i, message in enumerate(messages) if message["role"] == "assistant"]
+    ends = [i + 2 for i, message in enumerate(messages) if message["role"] == "assistant"]  # with the reply to the turn
     return [critic.dialogue_advantages(messages[:end], at_turn)[-1] for end, at_turn in zip(ends, hidden, strict=True)]
 
 

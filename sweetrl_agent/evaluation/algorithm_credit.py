@@ -18,7 +18,7 @@ from typing import Any, cast
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row, read_rows, write_rows
 from sweetrl_agent.core.dialogues import VOID
-from sweetrl_agent.core.episode import BranchKey, Episode, Turn, shared_hidden
+from sweetrl_agent.core.episode import BranchKey, Episode, Messages, Turn, shared_hidden
 from sweetrl_agent.core.messages import as_read
 from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.core.run import Run
@@ -81,7 +81,7 @@ def _scores(algorithm: OnPolicyAlgorithm, env: Any, state: Row, number: int) -> 
     marks = [_costs(algorithm)]
     episodes = candidate_episodes(algorithm, env, state, texts)
     marks.append(_costs(algorithm))
-    episodes = _with_tokens(algorithm, episodes)  # what sampling would have told: not counted
+    episodes = tokenized(algorithm, episodes)  # what sampling would have told: not counted
     marks.append(_costs(algorithm))
     credit = algorithm.turn_credit(algorithm.batch(episodes, number), [state["turn"]] * len(texts))
     marks.append(_costs(algorithm))
@@ -113,7 +113,7 @@ def candidate_episodes(algorithm: OnPolicyAlgorithm, env: Any, state: Row, texts
     Raises:
         ColBenchError: If the environment does not repeat the dialogue, or a service that it needs has failed.
     """
-    before = _repeated(env, algorithm, state)
+    before = repeated(env, algorithm, state["task_id"], state["messages"], algorithm.run.seed)
     start, done, keys = env.get_state(), dict[int, Episode](), list[BranchKey]()
     for index, text in enumerate(texts):
         env.set_state(start)
@@ -129,16 +129,27 @@ def candidate_episodes(algorithm: OnPolicyAlgorithm, env: Any, state: Row, texts
     return [done[index] for index in range(len(texts))]
 
 
-def _repeated(env: Any, algorithm: OnPolicyAlgorithm, state: Row) -> Episode:
-    """The recorded dialogue before a turn, as an episode with snapshots."""
-    episode = Episode(state["task_id"], 0, [], [], {"outcome": "running"}, 0.0, [])
-    env.reset(seed=algorithm.run.seed, options={"task_id": state["task_id"]})
-    for message in state["messages"]:
+def repeated(env: Any, algorithm: OnPolicyAlgorithm, task_id: str, messages: Messages, seed: int) -> Episode:
+    """A recorded dialogue, taken again in the environment: an episode with snapshots and, where the algorithm requires them, keys of its states.
+
+    Args:
+        env: A sub-environment with snapshots.
+        algorithm: The algorithm.
+        task_id: Id of the dialogue's task.
+        messages: The dialogue, whole or up to a turn.
+        seed: Seed of its episode.
+
+    Raises:
+        ColBenchError: If the environment does not repeat the dialogue, or a service that it needs has failed.
+    """
+    episode = Episode(task_id, 0, [], [], {"outcome": "running"}, 0.0, [])
+    env.reset(seed=seed, options={"task_id": task_id})
+    for message in messages:
         if message["role"] == "assistant":
             episode, _ = _taken(env, algorithm, episode, message["content"])
-    if list(env.messages) != list(state["messages"]):
+    if list(env.messages) != list(messages):
         raise ColBenchError(
-            f"The environment does not repeat a recorded dialogue of task {state['task_id']!r}, so what follows other candidates is not known; credit of "
+            f"The environment does not repeat a recorded dialogue of task {task_id!r}, so what follows other candidates is not known; credit of "
             "algorithms needs a reproducible environment."
         )
     return replace(episode, messages=list(env.messages))
@@ -166,12 +177,12 @@ def _taken(env: Any, algorithm: OnPolicyAlgorithm, episode: Episode, text: str) 
     return taken, is_over
 
 
-def _with_tokens(algorithm: OnPolicyAlgorithm, episodes: Sequence[Episode]) -> list[Episode]:
+def tokenized(algorithm: OnPolicyAlgorithm, episodes: Sequence[Episode]) -> list[Episode]:
     """The episodes with tokens, and log-probabilities under the policy, of the turns that were not sampled here. Without snapshots where none is required."""
     (learner,) = algorithm.learners.values()
     keeps_states = "snapshot" in algorithm.requires
     whole = [
-        replace(e, turns=_tokenized(learner, e), states=e.states if keeps_states else []) for e in episodes
+        replace(e, turns=_tokens_of(learner, e), states=e.states if keeps_states else []) for e in episodes
     ]  # fmt: skip
     scored = algorithm.score(whole)
     return [
@@ -180,7 +191,7 @@ def _with_tokens(algorithm: OnPolicyAlgorithm, episodes: Sequence[Episode]) -> l
     ]  # fmt: skip
 
 
-def _tokenized(learner: Learner, episode: Episode) -> list[Turn]:
+def _tokens_of(learner: Learner, episode: Episode) -> list[Turn]:
     return [
         turn
         if turn.token_ids

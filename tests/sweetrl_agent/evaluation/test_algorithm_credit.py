@@ -159,7 +159,7 @@ def test_candidates_are_whole_episodes_of_the_policy(run):
     algorithm.sampler = algorithm.make_sampler(algorithm.run)
     texts = list(dict.fromkeys(state["texts"]))
     with closing(algorithm.sampler), closing(run.environment(run.test, 1)) as env:
-        episodes = algorithm_credit._with_tokens(
+        episodes = algorithm_credit.tokenized(
             algorithm, algorithm_credit.candidate_episodes(algorithm, env.envs[0], state, texts)
         )
         wrong = {

@@ -1,0 +1,84 @@
+"""TRL's `GRPOTrainer` (1.16) with credit per turn: its own advantage of the dialogue plus the credit of each turn, on the tokens of the turn.
+
+    rollouts = GRPORollouts("ColBench-Backend-v0", tasks="embedded:train[:500]")
+    critic = gain_critic("Qwen/Qwen2.5-Coder-0.5B-Instruct", rollouts.record.answer_prefix)
+    trainer = TurnCreditGRPOTrainer(rollouts, critic, model=..., args=GRPOConfig(...))
+
+`_compute_loss` of the trainer takes advantages of shape (B, T), "to support subclasses". This subclass gives them:
+
+    A[i, token] = TRL's A[i] + weight * (c_t - center) / scale,   t the turn of the token (`bridges.turn_credit`).
+
+With weight 0, or with credit that is the same for all turns, the loss is TRL's. All its losses that use one advantage per token work: grpo, bnpo, dr_grpo,
+dapo, cispo, sapo, vespo, luspo.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import GRPOTrainer
+
+from sweetrl_agent.bridges.grpo_rollouts import GRPORollouts
+from sweetrl_agent.bridges.turn_credit import DEFAULT, Rule, Scale, TurnCredit, credit_of_turns, credit_terms
+from sweetrl_agent.core.critic import Critic
+from sweetrl_agent.critics.gain import GainCritic, Targets
+from sweetrl_agent.data.chat import Chat
+
+
+class TurnCreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
+    """Adds the credit of each turn to the advantages of the tokens of the turn."""
+
+    def __init__(self, rollouts: GRPORollouts, critic: Critic | Rule, scale: Scale = DEFAULT, **arguments: Any) -> None:
+        """Set up the trainer on the dialogues of `rollouts`.
+
+        Args:
+            rollouts: The dialogues. They are the trainer's dataset, rollout function and reward.
+            critic: What gives credit to turns, as in `turn_credit`. A function gets the dialogues of this process.
+            scale: Weight, center and scale of the credit. `outcome` has no effect: the outcome's advantage is TRL's, by `GRPOConfig.scale_rewards`.
+            **arguments: Arguments of `GRPOTrainer`, such as `model` and `args`; further `reward_funcs` follow the environment's.
+
+        Raises:
+            ValueError: If an argument is not the trainer's to choose here.
+        """
+        for name in ("train_dataset", "rollout_func"):
+            if name in arguments:
+                raise ValueError(f"`{name}` is that of `rollouts`; leave it out.")
+        further = arguments.pop("reward_funcs", [])
+        rewards = [rollouts.episode_reward, *(further if isinstance(further, list) else [further])]
+        super().__init__(train_dataset=rollouts.dataset(), rollout_func=rollouts, reward_funcs=rewards, **arguments)
+        self.rollouts, self.critic, self.credit_scale = rollouts, critic, scale
+
+    def _generate_and_score_completions(self, inputs: list[Any]) -> dict[str, Any]:
+        """See `GRPOTrainer`; "advantages" has the shape (B, T) of "completion_ids"."""
+        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        advantages = output["advantages"][:, None].repeat(1, output["completion_ids"].shape[1])
+        terms = self._terms()
+        for row, (of_turns, turn_ids) in enumerate(zip(terms, self.rollouts.turn_ids, strict=True)):
+            by_token = [of_turns[turn - 1] if turn else 0.0 for turn in turn_ids]
+            advantages[row, : len(by_token)] += torch.tensor(by_token, device=advantages.device)
+        return {**output, "advantages": advantages}
+
+    def _terms(self) -> list[list[float]]:
+        """The credit of the turns of this process's dialogues, relative to the other dialogues of their tasks, which other processes may hold."""
+        episodes = self.rollouts.episodes
+        own = [(e.task_id, of) for e, of in zip(episodes, credit_of_turns(self.critic, episodes), strict=True)]
+        everyone: list[tuple[str, TurnCredit]] = gather_object(own)
+        terms = credit_terms([task_id for task_id, _ in everyone], [of for _, of in everyone], self.credit_scale)
+        first = self.accelerator.process_index * len(own)
+        return terms[first : first + len(own)]
+
+
+def gain_critic(model: Any, answer_prefix: str = "", rule: str = "largest", threshold: float = 0.0) -> GainCritic:
+    """The information gain of replies by a frozen language model (`critics.gain.GainCritic`).
+
+    Args:
+        model: Folder or hub name of the model, best the one that training starts from.
+        answer_prefix: What an answer starts with, `GRPORollouts.record.answer_prefix`.
+        rule: "largest" gain of one token of the reference, "sum" or "mean".
+        threshold: Noise level in nats: gains above it count 1, others 0. 0 for the gain itself.
+    """
+    reader = AutoModelForCausalLM.from_pretrained(model)
+    return GainCritic(reader, Targets(Chat(AutoTokenizer.from_pretrained(model)), answer_prefix), "", rule, threshold)
