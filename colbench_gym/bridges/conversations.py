@@ -36,6 +36,8 @@ THREADS = 64
 #: Outcome of a dialogue that the framework ended (by a limit of tokens, of messages or of time) before the agent answered.
 UNFINISHED = "unfinished"
 _Result = TypeVar("_Result")
+#: Credit of the messages of the agent in a dialogue, from the dialogue and the hidden information; None for a message without.
+CreditRule = Callable[[Sequence[Mapping[str, str]], str], Sequence[float | None]]
 #: How the names of its threads begin.
 _THREADS = "colbench"
 
@@ -208,6 +210,11 @@ class Conversation:
     def answer(self, text: str) -> str | None:
         """The answer in a message of the agent; None if it holds none."""
         return self._env.parsed(text).answer
+
+    async def credit(self, rule: CreditRule) -> list[float | None]:
+        """The credit of every message of the agent, by a rule that also sees the hidden information. It is for training: never show it to an agent."""
+        hidden = self._env.hidden_information
+        return list(await self._conversations.in_thread(lambda: rule(self.messages, hidden)))
 
     async def say(self, text: str, finish_reason: str = STOP) -> str | None:
         """Say a message of the agent: the simulated human's reply, or None at the end of the dialogue, whose answer is then graded.

@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from colbench_gym.agents.prompts import instructions
-from colbench_gym.bridges.conversations import THREADS, Conversation, Conversations, conversation_seed, numbers
+from colbench_gym.bridges.conversations import THREADS, Conversation, Conversations, CreditRule, conversation_seed, numbers
 from colbench_gym.reasoning import AUTO
 from colbench_gym.servers.completion import STOP, finish_reason
+from sandboxes.named import load_named
 
 try:
     import verifiers.v1 as vf
@@ -56,6 +57,9 @@ class ColBenchTasksetConfig(vf.TasksetConfig):
     """Dialogues whose reply is awaited at the same time."""
     sandbox_workers: int = 2
     """Processes that grade answers, or browsers."""
+    credit: str = ""
+    """'my_package:NAME' of a function (messages, hidden information) -> credit of each of the agent's messages, or None; it is put into `trace.info`, for trainers
+    that take credit per turn. It tells of what is hidden."""
     error_details: bool = False
     """Store the text of the error of a void episode in its trace; it may quote the hidden reference."""
 
@@ -75,6 +79,7 @@ class ColBenchTaskset(vf.Taskset[ColBenchTask, ColBenchTasksetConfig]):
         """Load the tasks."""
         super().__init__(config)
         names = ("tasks", "simulator", "sandbox", "max_turns", "reasoning", "threads", "sandbox_workers", "error_details")
+        self.credit: CreditRule | None = load_named("credit", config.credit) if config.credit else None
         self.conversations = Conversations(config.env, **{name: getattr(config, name) for name in names} | config.env_kwargs)
 
     def load(self) -> Iterator[ColBenchTask]:
@@ -170,6 +175,8 @@ class ColBenchVerifiersEnv(vf.Env[ColBenchEnvConfig]):
                 is_ours = isinstance(agents.agent.harness, ColBenchHarness)
                 segment = await interaction.turn(conversation.prompt if is_ours else reply)
         _record(interaction.trace, conversation)
+        if taskset.credit and not interaction.trace.errors:
+            interaction.trace.info["turn_credit"] = await conversation.credit(taskset.credit)
 
 
 def _text(segment: Any) -> str:

@@ -136,7 +136,9 @@ def critic_credit(run: Run, name: str, episodes: Sequence[Episode]) -> list[Turn
         )
     with open_critic(run, name) as critic:
         return [
-            [None] * len(e.turns) if e.is_void else credit_by(critic, e, hidden_for(run, name, e.hidden), kind.has_replies)
+            [None] * len(e.turns)
+            if e.is_void
+            else credit_by(critic, e.messages, hidden_for(run, name, e.hidden), kind.has_replies)
             for e in episodes
         ]
 
@@ -184,7 +186,7 @@ def _accuracy(run: Run, episodes: Sequence[Episode], credit: Sequence[TurnCredit
     with open_critic(run, "exact") as exact:
         for episode, of_turns in zip(episodes, credit, strict=True):
             if not episode.is_void:
-                truth = credit_by(exact, episode, episode.hidden, needs_reply=False)
+                truth = credit_by(exact, episode.messages, episode.hidden, needs_reply=False)
                 pairs = [(c, t) for c, t in zip(of_turns, truth, strict=True) if c is not None and t is not None]
                 by_task.setdefault(episode.task_id, []).extend(pairs)
     found = [

@@ -18,14 +18,11 @@ from typing import Any
 
 import torch
 from accelerate.utils import gather_object
-from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOTrainer
 
 from sweetrl_agent.bridges.grpo_rollouts import GRPORollouts
 from sweetrl_agent.bridges.turn_credit import DEFAULT, Rule, Scale, TurnCredit, credit_of_turns, credit_terms
 from sweetrl_agent.core.critic import Critic
-from sweetrl_agent.critics.gain import GainCritic, Targets
-from sweetrl_agent.data.chat import Chat
 
 
 class TurnCreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
@@ -69,16 +66,3 @@ class TurnCreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         terms = credit_terms([task_id for task_id, _ in everyone], [of for _, of in everyone], self.credit_scale)
         first = self.accelerator.process_index * len(own)
         return terms[first : first + len(own)]
-
-
-def gain_critic(model: Any, answer_prefix: str = "", rule: str = "largest", threshold: float = 0.0) -> GainCritic:
-    """The information gain of replies by a frozen language model (`critics.gain.GainCritic`).
-
-    Args:
-        model: Folder or hub name of the model, best the one that training starts from.
-        answer_prefix: What an answer starts with, `GRPORollouts.record.answer_prefix`.
-        rule: "largest" gain of one token of the reference, "sum" or "mean".
-        threshold: Noise level in nats: gains above it count 1, others 0. 0 for the gain itself.
-    """
-    reader = AutoModelForCausalLM.from_pretrained(model)
-    return GainCritic(reader, Targets(Chat(AutoTokenizer.from_pretrained(model)), answer_prefix), "", rule, threshold)

@@ -23,13 +23,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from colbench_gym.reasoning import AUTO
 from sweetrl_agent.core.critic import Critic, all_advantages
 from sweetrl_agent.core.dialogues import AGENT
-from sweetrl_agent.core.episode import Episode, Hidden
+from sweetrl_agent.core.episode import Episode, Hidden, Messages
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.settings import require
+from sweetrl_agent.critics.gain import GainCritic, Targets
 from sweetrl_agent.data.chat import Chat
 
 #: Credit of the turns of an episode; None for a turn that the rule gives no number.
@@ -169,7 +171,9 @@ def credit_of_turns(critic: Critic | Rule, episodes: Sequence[Episode]) -> list[
     by_dialogue: Any = critic
     if hasattr(critic, "dialogue_advantages"):
         sees, needs_reply = getattr(critic, "uses_hidden", True), "snapshot" in getattr(critic, "requires", ())
-        found = iter([credit_by(by_dialogue, episode, episode.hidden if sees else "", needs_reply) for episode in valid])
+        found = iter(
+            [credit_by(by_dialogue, episode.messages, episode.hidden if sees else "", needs_reply) for episode in valid]
+        )
     else:
         found = iter([list(of_turns) for of_turns in by_dialogue(valid)])
     none: list[float | None] = [None]
@@ -182,17 +186,17 @@ def credit_of_turns(critic: Critic | Rule, episodes: Sequence[Episode]) -> list[
     return credit
 
 
-def credit_by(critic: Critic, episode: Episode, hidden: Hidden, needs_reply: bool) -> list[float | None]:
-    """A critic's numbers for the turns of an episode.
+def credit_by(critic: Critic, messages: Messages, hidden: Hidden, needs_reply: bool) -> list[float | None]:
+    """A critic's numbers for the agent's turns in a dialogue.
 
     Args:
         critic: The critic.
-        episode: The episode.
+        messages: The dialogue.
         hidden: The hidden information that it sees.
         needs_reply: Whether it scores a turn by the reply to it, and so gives none to a turn without.
     """
-    credit: list[float | None] = [*all_advantages(critic, episode.messages, hidden)]
-    if needs_reply and credit and episode.messages[-1]["role"] == "assistant":
+    credit: list[float | None] = [*all_advantages(critic, messages, hidden)]
+    if needs_reply and credit and messages[-1]["role"] == "assistant":
         credit[-1] = None
     return credit
 
@@ -282,6 +286,19 @@ def sequences_of(episode: Episode, system_prompt: str, chat: Chat) -> Iterator[T
             [next(log_probs) if turn else 0.0 for turn in turn_ids[start:]],
         )
         before += part.num_turns
+
+
+def gain_critic(model: Any, answer_prefix: str = "", rule: str = "largest", threshold: float = 0.0) -> GainCritic:
+    """The information gain of replies by a frozen language model (`critics.gain.GainCritic`).
+
+    Args:
+        model: Folder or hub name of the model, best the one that training starts from.
+        answer_prefix: What an answer starts with, `GRPORollouts.record.answer_prefix`.
+        rule: "largest" gain of one token of the reference, "sum" or "mean".
+        threshold: Noise level in nats: gains above it count 1, others 0. 0 for the gain itself.
+    """
+    reader = AutoModelForCausalLM.from_pretrained(model)
+    return GainCritic(reader, Targets(Chat(AutoTokenizer.from_pretrained(model)), answer_prefix), "", rule, threshold)
 
 
 def _groups(tasks: Sequence[str]) -> list[list[int]]:

@@ -3,8 +3,8 @@
 A subclass of `OnPolicyAlgorithm` defines `credit`. An algorithm with a critic has a value head on the policy's body, trained in the same optimizer steps
 (`algorithms.turn_ppo`), or trainables of its own, trained in `update_critic`.
 
-TRL's trainers (`RLOOTrainer`, `GRPOTrainer`) are not used: they assign advantages to whole completions, not to turns of a dialogue with user
-messages in between.
+TRL's trainers (`RLOOTrainer`, `GRPOTrainer`) are not used: a dialogue is one sequence there, which many chat templates do not allow, and their loops have no place for
+value heads, branches or several policies. `bridges.trl_turn_credit` gives `GRPOTrainer` credit per turn.
 """
 
 from __future__ import annotations

@@ -37,7 +37,9 @@ def exported(run, tmp_path, capsys, *words):
 
 def test_a_critics_credit_is_that_of_its_turns(small_run, tmp_path, capsys):
     before = {path: path.stat().st_mtime_ns for path in sorted(small_run.rglob("*"))}
-    rows, about = exported(small_run, tmp_path, capsys, "--critic", "untrained", "--outcome", "none", "--center", "none", "--scale", "none")
+    rows, about = exported(
+        small_run, tmp_path, capsys, "--critic", "untrained", "--outcome", "none", "--center", "none", "--scale", "none"
+    )
     printed = capsys.readouterr().out
     assert about["episodes"] == 9 and about["rows"] == len(rows) and about["critic"] == "untrained"
     assert "rows of 9 dialogues" in printed and ("rank correlation" in printed) == (about["accuracy"] is not None)
@@ -46,7 +48,7 @@ def test_a_critics_credit_is_that_of_its_turns(small_run, tmp_path, capsys):
     with open_critic(run, "untrained") as critic:
         for episode in iter_trajectories(run):
             own = [row for row in rows if row["episode"] == episode.index and len(row["turn_credit"]) == len(episode.turns)]
-            expected = credit_by(critic, episode, episode.hidden, False)
+            expected = credit_by(critic, episode.messages, episode.hidden, False)
             assert any(row["turn_credit"] == pytest.approx(expected) for row in own)
     for row in rows:
         assert {a for a, t in zip(row["advantages"], row["turn_ids"], strict=True) if t} <= {*row["turn_credit"]}

@@ -8,8 +8,8 @@ import pytest
 import torch
 from trl import GRPOTrainer
 
-from sweetrl_agent.bridges.trl_turn_credit import TurnCreditGRPOTrainer, gain_critic
-from sweetrl_agent.bridges.turn_credit import DEFAULT, Scale
+from sweetrl_agent.bridges.trl_turn_credit import TurnCreditGRPOTrainer
+from sweetrl_agent.bridges.turn_credit import DEFAULT, Scale, gain_critic
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of TRL: its rollout functions are experimental
 
