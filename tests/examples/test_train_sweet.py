@@ -1,8 +1,12 @@
-"""SWEET-RL from Python: trains, and reads its own results."""
+"""SWEET-RL from Python, which trains and reads its own results; and GRPO in TRL with credit per turn."""
 
 from __future__ import annotations
 
-from examples import train_sweet
+import json
+
+import pytest
+
+from examples import train_sweet, trl_turn_credit
 from tests.words import words
 
 
@@ -14,3 +18,17 @@ def test_sweet_from_python_reads_its_results(tmp_path, monkeypatch, capsys):
     assert train_sweet.main(words(sizes, output="run")) == 0
     said = capsys.readouterr().out
     assert "of 4 test tasks" in said and "--- initial\nuser: " in said and "--- trained\nuser: " in said
+
+
+@pytest.mark.filterwarnings("ignore")  # of TRL
+def test_grpo_in_trl_has_both_arms_and_goes_on_where_it_was(tmp_path, capsys):
+    words = ["--seeds", "0", "--steps", "1", "--dialogues", "4", "--test", "embedded:test[:2]", "--output", str(tmp_path)]
+    assert trl_turn_credit.main(words) == 0
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert [*results] == ["grpo 0", "grpo with turn credit 0"] and all(one["n"] == 2 for one in results.values())
+    results["grpo 0"]["success"] = 0.75
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    capsys.readouterr()
+    assert trl_turn_credit.main(words) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 2 and "0.75" in said[0]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
+import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -162,3 +165,90 @@ def test_the_package_names_its_classes_to_verifiers_alone():
     assert issubclass(colbench_gym.ColBenchTaskset, vf.Taskset)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         colbench_gym.nothing  # noqa: B018
+
+
+def by_canary(messages, hidden):
+    """Half a digit for every message of the agent, and whether the hidden information came along."""
+    own = [message for message in messages if message["role"] == "assistant"]
+    return [1 / 3 + number + 10 * ("return" in hidden) for number, _ in enumerate(own[:-1])] + [None]
+
+
+def test_credit_per_turn_is_on_the_trace_with_all_its_digits(recorded, repeats, serve, evaluate):
+    dialogues = recorded(4, tasks="embedded:test/figures")
+    server = serve(repeats(dialogues))
+    wanted = {"include": {"ids": [one.task_id for one in dialogues]}}
+    rule = f"{__name__}:by_canary"
+    episodes = evaluate(server, {"tasks": "embedded:test/figures", "credit": rule}, select=wanted)
+    by_id = {episode.task.data.id: episode for episode in episodes}
+    assert any(len(one.utterances) > 1 for one in dialogues)
+    for one in dialogues:
+        (trace,) = by_id[one.task_id].traces
+        expected = [1 / 3 + number + 10 for number in range(len(one.utterances) - 1)] + [None]
+        assert trace.info["turn_credit"] == expected
+        assert json.loads(json.dumps(by_id[one.task_id].to_record()))["traces"][0]["info"]["turn_credit"] == expected
+
+
+@pytest.fixture
+def prime_rl(monkeypatch):
+    """`examples.prime_rl_turn_credit` on prime-rl's own algorithms; a checkout is in COLBENCH_PRIME_RL."""
+    checkout = os.environ.get("COLBENCH_PRIME_RL")
+    if not checkout:
+        pytest.skip("COLBENCH_PRIME_RL names no checkout of github.com/PrimeIntellect-ai/prime-rl")
+    pytest.importorskip("torch")
+    source = Path(checkout, "src/prime_rl/orchestrator/algo")
+    stand_ins = {  # what the three files import of the rest, none of which they run
+        "prime_rl.configs.algorithm": ("ActionLossType", "AlgoConfig", "FrozenModelConfig", "GRPOAlgoConfig"),
+        "prime_rl.utils.logger": ("get_logger",),
+        "prime_rl.transports.rollouts": ("TrainingSample",),
+    }
+    packages = (
+        "prime_rl",
+        "prime_rl.configs",
+        "prime_rl.utils",
+        "prime_rl.transports",
+        "prime_rl.orchestrator",
+        "prime_rl.orchestrator.algo",
+    )
+    for name in (*packages, *stand_ins):
+        module = types.ModuleType(name)
+        module.__path__ = []
+        for attribute in stand_ins.get(name, ()):
+            setattr(module, attribute, object)
+        monkeypatch.setitem(sys.modules, name, module)
+    for name in ("routing", "base", "grpo"):
+        spec = importlib.util.spec_from_file_location(f"prime_rl.orchestrator.algo.{name}", source / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, spec.name, module)
+        spec.loader.exec_module(module)
+    monkeypatch.delitem(sys.modules, "examples.prime_rl_turn_credit", raising=False)
+    return importlib.import_module("examples.prime_rl_turn_credit")
+
+
+def a_trace(reward, turns, credit):
+    """A clean trace of turns with two sampled tokens each, each after two of the human's."""
+    nodes = [
+        types.SimpleNamespace(mask=mask, token_ids=[1, 2], advantages=None)
+        for _ in range(turns)
+        for mask in ([False] * 2, [True] * 2)
+    ]
+    agent = types.SimpleNamespace(trainable=True)
+    info = {} if credit is None else {"turn_credit": credit}
+    return types.SimpleNamespace(id="t", reward=reward, nodes=nodes, has_error=False, agent=agent, info=info)
+
+
+def test_prime_rls_tokens_get_grpos_advantage_and_their_turns_credit(prime_rl):
+    traces = [a_trace(1.0, 3, [0.5, 2.0, None]), a_trace(0.0, 2, [0.0, None]), a_trace(0.0, 2, [1.0]), a_trace(1.0, 1, None)]
+    episodes = [types.SimpleNamespace(traces=[trace]) for trace in traces]
+    config = types.SimpleNamespace(length_penalty=None, weight=2.0)
+    algorithm = prime_rl.TurnCreditAlgorithm(config, None)
+    asyncio.run(algorithm.score_group(episodes))
+    known = [0.5, 2.0, 0.0, 1.0]
+    mean = sum(known) / 4
+    spread = (sum((c - mean) ** 2 for c in known) / 3) ** 0.5 + 1e-4
+
+    def of(outcome, credit):
+        return [outcome + (0.0 if c is None else 2 * (c - mean) / spread) for c in credit for _ in range(2)]
+
+    found = [[a for node in trace.nodes if any(node.mask) for a in node.advantages] for trace in traces]
+    expected = [of(0.5, [0.5, 2.0, None]), of(-0.5, [0.0, None]), [-0.5] * 4, [0.5] * 2]
+    assert [pytest.approx(one, abs=1e-6) for one in expected] == found
