@@ -38,7 +38,10 @@ DATA = [
     "py.typed", "README.md", "**/Dockerfile", "**/*.json", "**/*.toml", "**/*.npz", "**/*.safetensors", "**/*.yaml", "**/*.html", "**/*.css", "**/*.js", "**/*.jinja",
 ]  # fmt: skip
 #: Modules with a command, by package; their scripts are colbench-grade and so on.
-COMMANDS = {"colbench_gym": ["grade", "play", "evaluate"], "sweetrl_agent": ["train", "compare", "evaluate", "report"]}
+COMMANDS = {
+    "colbench_gym": ["grade", "play", "evaluate"],
+    "sweetrl_agent": ["train", "compare", "evaluate", "report", "show", "credit"],
+}
 
 setup(
     name="colbench-gym",

@@ -11,6 +11,8 @@ COMMANDS = {
     "compare": "train with several algorithms from the same initial policy, over several seeds",
     "evaluate": "evaluate any policy on any environment and split",
     "report": "write the page of a run folder",
+    "show": "play a task with the untrained and the trained policy of a run, side by side",
+    "credit": "write credit per turn of a run's dialogues, for other trainers",
 }
 
 

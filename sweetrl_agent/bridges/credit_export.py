@@ -17,17 +17,17 @@ from colbench_gym.files import write_json, write_rows
 from colbench_gym.scoring.intervals import mean_interval
 from sandboxes.logs import shown_logs
 from sandboxes.programs import program_name
-from sweetrl_agent.algorithms.critic_settings import SWEET, critic_folder
+from sweetrl_agent.algorithms.critic_settings import critic_folder
 from sweetrl_agent.algorithms.critics import CRITICS, check_needs, hidden_for, kind_of, open_critic
 from sweetrl_agent.algorithms.registry import refuse_missing, register
-from sweetrl_agent.algorithms.settings import make_config, read
+from sweetrl_agent.algorithms.settings import read
 from sweetrl_agent.bridges.grpo_rollouts import public_id
 from sweetrl_agent.bridges.turn_credit import DEFAULT, RAW, SCHEMA, Scale, TurnCredit, credit_by, turn_credit
 from sweetrl_agent.config.command_line import ending_with
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.settings import build, section, setting
 from sweetrl_agent.evaluation.algorithm_credit import fitted, repeated, tokenized
-from sweetrl_agent.evaluation.model_policies import read_run
+from sweetrl_agent.evaluation.recorded_run import open_recorded
 from sweetrl_agent.models.loading import load_chat, system_prompt
 from sweetrl_agent.rollouts.collection import iter_trajectories
 from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm
@@ -208,13 +208,8 @@ def _open(given: CreditArguments, settings: dict[str, Any]) -> tuple[Run, str]:
             f"{given.run!r} has no collected dialogues (trajectories.jsonl): name a run of `sweet`, `rft` or `mtdpo`."
         )
     name = register(given.critic, "critic")
-    of_run = read_run(folder)
-    of_critics = [of_run[key] for key in CRITICS if isinstance(of_run.get(key), dict)]
-    kept = {**({SWEET: of_critics[0]} if of_critics else {}), **of_run}  # those of `sweet` are the defaults of every critic
-    if kept.get("engine") == "server":
-        kept["engine"] = "transformers"
-    config = make_config({**kept, "output": given.run, **settings}, list(dict.fromkeys([name, "exact"])))
-    run = Run(config, is_dry=True)
+    run = open_recorded(given.run, [name, "exact"], settings)
+    config = run.config
     if name in CRITICS:
         check_needs([name], config)
     refuse_missing([config.algorithms[name]], config.record.capabilities(config), config.task.env)

@@ -170,3 +170,20 @@ def serve(make_tiny_model, tiny_tokenizer, monkeypatch):
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+#: A run of SWEET-RL with the untrained critic that takes seconds.
+SMALL = {
+    "sft_dialogues": 60, "sft_epochs": 3, "num_tasks": 3, "trajectories_per_task": 3, "max_turns": 3, "max_new_tokens": 24, "eval_tasks": 1,
+    "tiny_hidden_size": 32, "tiny_layers": 1, "tiny_vocab_size": 600, "sandbox": "embedded", "sweet.num_states": 4, "sweet.num_candidates": 2,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def small_run(tmp_path_factory):
+    """Folder of a finished run with collected dialogues, which tests only read."""
+    from sweetrl_agent import train
+
+    folder = tmp_path_factory.mktemp("small") / "run"
+    train.run_train(**SMALL, critic="untrained", output=str(folder))
+    return folder

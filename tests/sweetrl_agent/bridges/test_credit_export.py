@@ -9,24 +9,14 @@ import numpy as np
 import pytest
 
 from colbench_gym.files import read_rows
-from sweetrl_agent import credit, train
+from sweetrl_agent import credit
 from sweetrl_agent.algorithms.critics import open_critic
 from sweetrl_agent.bridges.turn_credit import credit_by
+from sweetrl_agent.evaluation.recorded_run import open_recorded
 from sweetrl_agent.rollouts.collection import iter_trajectories
 
-SMALL = {
-    "sft_dialogues": 60, "sft_epochs": 3, "num_tasks": 3, "trajectories_per_task": 3, "max_turns": 3, "max_new_tokens": 24, "eval_tasks": 1,
-    "tiny_hidden_size": 32, "tiny_layers": 1, "tiny_vocab_size": 600, "sandbox": "embedded", "sweet.num_states": 4, "sweet.num_candidates": 2,
-}  # fmt: skip
 #: Small amounts of what a rule's critic is trained on.
 FIT = ["iterations", "1", "tasks", "2"]
-
-
-@pytest.fixture(scope="module")
-def small_run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("credit") / "run"
-    train.run_train(**SMALL, critic="untrained", output=str(folder))
-    return folder
 
 
 def exported(run, tmp_path, capsys, *words):
@@ -44,7 +34,7 @@ def test_a_critics_credit_is_that_of_its_turns(small_run, tmp_path, capsys):
     assert about["episodes"] == 9 and about["rows"] == len(rows) and about["critic"] == "untrained"
     assert "rows of 9 dialogues" in printed and ("rank correlation" in printed) == (about["accuracy"] is not None)
     assert {path: path.stat().st_mtime_ns for path in sorted(small_run.rglob("*"))} == before  # the run is only read
-    run = train_run(small_run)
+    run = open_recorded(str(small_run), ["untrained"])
     with open_critic(run, "untrained") as critic:
         for episode in iter_trajectories(run):
             own = [row for row in rows if row["episode"] == episode.index and len(row["turn_credit"]) == len(episode.turns)]
@@ -53,14 +43,6 @@ def test_a_critics_credit_is_that_of_its_turns(small_run, tmp_path, capsys):
     for row in rows:
         assert {a for a, t in zip(row["advantages"], row["turn_ids"], strict=True) if t} <= {*row["turn_credit"]}
         assert not row["task_id"].startswith("embedded/") or "=" not in row["task_id"]
-
-
-def train_run(folder):
-    from sweetrl_agent.algorithms.settings import make_config
-    from sweetrl_agent.evaluation.model_policies import read_run
-    from sweetrl_agent.trainers.run import Run
-
-    return Run(make_config({**read_run(folder), "output": str(folder)}, ["untrained"]), is_dry=True)
 
 
 def test_the_gain_gives_no_credit_to_an_answer(small_run, tmp_path, capsys):

@@ -1,0 +1,88 @@
+"""Two policies of a run on one task, side by side on the screen: what each asks, hears and answers, and how much each reply told."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from contextlib import closing
+from itertools import zip_longest
+from typing import Any
+
+from colbench_gym.outside_text import printable
+from sweetrl_agent.algorithms.critics import open_critic
+from sweetrl_agent.core.critic import all_advantages
+from sweetrl_agent.core.episode import Episode, EpisodeKey
+from sweetrl_agent.rollouts.play import play
+from sweetrl_agent.trainers.run import Run
+
+#: Columns between the two.
+GAP = " | "
+#: Fewest columns of a side.
+NARROWEST = 20
+
+
+def play_both(run: Run, task: Any, seed: int, policies: dict[str, Any]) -> dict[str, Episode]:
+    """One episode of each policy on a task, with the same random numbers of the environment.
+
+    Args:
+        run: The run.
+        task: A task of its environment.
+        seed: Seed of environment and sampling.
+        policies: What `Algorithm.load` returns, by name.
+    """
+    played: dict[str, Episode] = {}
+    with closing(run.environment((task,), 1)) as env:
+        for name, policy in policies.items():
+            ((episode,),) = play(policy, env, [EpisodeKey(task.id)], seed, "play")
+            played[name] = episode
+    return played
+
+
+def gains_of(run: Run, episodes: Sequence[Episode]) -> list[list[float]]:
+    """The information gain of every turn of every episode, in nats; [] for each without hidden information or snapshots.
+
+    The reader is the run's initial policy (`critics.gain`).
+    """
+    if not {"hidden", "snapshot"} <= {*run.record.capabilities(run.config)} or "gain" not in run.config.algorithms:
+        return [[] for _ in episodes]
+    with open_critic(run, "gain") as critic:
+        return [[] if e.is_void else all_advantages(critic, e.messages, e.hidden) for e in episodes]
+
+
+def columns(episodes: dict[str, Episode], gains: Sequence[Sequence[float]], width: int) -> list[str]:
+    """Two dialogues as lines of text, turn beside turn.
+
+    Args:
+        episodes: Two episodes of a task, by the name of their policy.
+        gains: Gain of every turn of each; [] for none.
+        width: Columns of the screen.
+    """
+    side = max((width - len(GAP)) // 2, NARROWEST)
+    turns = [_turns(episode, of_turns) for episode, of_turns in zip(episodes.values(), gains, strict=True)]
+    request = printable(next(iter(episodes.values())).messages[0]["content"])
+    lines = [*_wrapped("human", request, width), "", GAP.join(name.upper().ljust(side) for name in episodes).rstrip()]
+    for pair in zip_longest(*turns, fillvalue=()):
+        cells = [[line for name, text in parts for line in _wrapped(name, text, side)] for parts in pair]
+        lines += [GAP.join(line.ljust(side) for line in row).rstrip() for row in zip_longest(*cells, fillvalue="")]
+        lines.append(GAP.join([" " * side, ""]).rstrip())
+    return lines
+
+
+def _turns(episode: Episode, gains: Sequence[float]) -> list[list[tuple[str, str]]]:
+    """The turns as (speaker, text), with the gain after each reply, and the outcome."""
+    said, turns = list(episode.messages[1:]), []
+    for number, _ in enumerate(episode.turns):
+        own, *reply = said[2 * number : 2 * number + 2]
+        parts = [("agent", own["content"]), *(("human", message["content"]) for message in reply)]
+        if reply and gains:
+            parts.append(("gain", f"{gains[number]:+.1f} nats"))
+        turns.append([(name, printable(text)) for name, text in parts])
+    metrics = episode.metrics
+    success = "" if "success" not in metrics else "success" if metrics["success"] else "no success"
+    return [*turns, [("end", ", ".join(filter(None, (success, printable(str(metrics["outcome"]))))))]]
+
+
+def _wrapped(name: str, text: str, width: int) -> list[str]:
+    room = max(width - 7, 8)
+    parts = [part for line in text.split("\n") for part in (textwrap.wrap(line, room, replace_whitespace=False) or [""])]
+    return [f"{name if i == 0 else '':>5}  {part}" for i, part in enumerate(parts)]

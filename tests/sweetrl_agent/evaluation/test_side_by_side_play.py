@@ -1,0 +1,71 @@
+"""`python -m sweetrl_agent.show`: two policies of a run on one task, side by side."""
+
+from __future__ import annotations
+
+import pytest
+
+from colbench_gym.files import read_rows
+from sweetrl_agent import show
+from sweetrl_agent.core.episode import Episode, Turn
+from sweetrl_agent.evaluation.recorded_run import open_recorded
+from sweetrl_agent.evaluation.side_by_side_play import columns, gains_of, play_both
+
+
+def an_episode(texts, replies, success=0, outcome="wrong"):
+    messages = [{"role": "user", "content": "A fee, please."}]
+    for text, reply in zip(texts, [*replies, None], strict=True):
+        messages += [{"role": "assistant", "content": text}, *([{"role": "user", "content": reply}] if reply else [])]
+    return Episode("t", 0, messages, [Turn(text) for text in texts], {"outcome": outcome, "success": success}, 0.0)
+
+
+def test_turns_stand_beside_each_other_with_their_gain():
+    left = an_episode(["Is there a fee?", "def f():\n    return 1"], ["Yes, 7."])
+    right = an_episode(["A cap?", "A fee that is long enough to be wrapped into lines?", "7"], ["No.", "Yes."], 1, "passed")
+    lines = columns({"untrained": left, "trained": right}, [[4.25, 0.0], [-0.5, 3.0, 0.0]], 63)
+    assert lines[0] == "human  A fee, please." and lines[2].startswith("UNTRAINED") and lines[2].endswith("| TRAINED")
+    assert (
+        "agent  Is there a fee?         | agent  A cap?" in lines
+        and " gain  +4.2 nats               |  gain  -0.5 nats" in lines
+    )
+    assert any(line.startswith("           return 1") for line in lines)  # a program keeps its lines
+    assert any(line.startswith("  end  no success, wrong") for line in lines) and any(
+        "end  success, passed" in line for line in lines
+    )
+    assert max(map(len, lines)) <= 63
+
+
+def test_without_gains_and_on_a_narrow_screen_nothing_is_lost():
+    one = an_episode(["Is\x1b[31m it so?", "x"], ["It is."])
+    text = "\n".join(columns({"a": one, "b": one}, [[], []], 5))
+    assert "gain" not in text and "\x1b" not in text and text.count("It is.") == 2
+
+
+def test_both_play_the_task_as_the_run_would_and_only_read_it(small_run, capsys):
+    before = {path: path.stat().st_mtime_ns for path in sorted(small_run.rglob("*"))}
+    assert show.main([str(small_run), "--width", "100"]) == 0
+    said = capsys.readouterr().out
+    assert "UNTRAINED" in said and "TRAINED" in said and " nats" in said and said.count("end  ") == 2
+    assert {path: path.stat().st_mtime_ns for path in sorted(small_run.rglob("*"))} == before
+    run = open_recorded(str(small_run), ["untrained", "gain"])
+    task, algorithm = run.test[0], run.config.algorithms["untrained"]
+    played = play_both(run, task, 0, {"untrained": algorithm.load_initial(run), "trained": algorithm.load(run)})
+    assert played["untrained"].messages[0] == played["trained"].messages[0]
+    again = play_both(run, task, 0, {"trained": algorithm.load(run)})
+    assert again["trained"].messages == played["trained"].messages
+    assert [len(of) for of in gains_of(run, [*played.values()])] == [len(e.turns) for e in played.values()]
+    (row, *_) = read_rows(small_run / "evaluation.jsonl")
+    assert show.main([str(small_run), "--task", str(getattr(task, "public_id", task.id))]) == 0 and row["split"] == "test"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [(["--task", "99"], "a number below 1"), (["--task", "nope"], "'nope'"), (["--split", "novel"], "must be one of test")],
+)
+def test_a_task_that_does_not_exist_is_refused(small_run, capsys, words, says):
+    assert show.main([str(small_run), *words]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path, capsys):
+    assert show.main([str(tmp_path)]) == 2
+    assert "settings of a run" in capsys.readouterr().err
