@@ -55,6 +55,10 @@ class RolesRecord(BackendRecord):
         make: Any = self.env
         make(tasks=self.load_tasks(config.task.tasks, config.task)[:1], **config.task.keyword_arguments()).close()
 
+    def agents(self, config: Any) -> tuple[str, ...]:
+        """See `EnvironmentRecord`."""
+        return tuple(role.name for role in self._team.roles)
+
     def turn_limit(self, task: Task, given: Any) -> int:
         """See `EnvironmentRecord`; turns of all agents."""
         return sum(super(RolesRecord, self).turn_limit(task, given) if role.talks else 1 for role in self._team.roles)
