@@ -17,6 +17,7 @@ from sweetrl_agent.core.batch import Credit
 from sweetrl_agent.core.episode import EpisodeKey, Turn
 from sweetrl_agent.core.trainable import Trainable
 from sweetrl_agent.evaluation import comparison_job
+from sweetrl_agent.evaluation.costs import OF_AGENT, _of_agents
 from sweetrl_agent.rollouts.play import play
 from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 from sweetrl_agent.trainers.run import Run
@@ -118,6 +119,14 @@ def test_a_team_is_trained_and_a_killed_run_ends_with_the_same_files(make_run):
     assert all(
         row["scout/grad_norm"] > 0 and row["guesser/grad_norm"] > 0 and row["episodes"] == 5 * row["step"] for row in rows
     )
+    for row in rows:
+        for cost in ("environment_turns", "generated_tokens", "num_input_tokens_seen"):
+            assert row[f"scout/{cost}"] + row[f"guesser/{cost}"] == row[cost] and row[f"scout/{cost}"] > 0
+        assert (row["scout/episodes"], row["guesser/episodes"]) == (4 * row["step"], 5 * row["step"]), (
+            "a continuation is the guesser's"
+        )
+    costs = {agent: {name: rows[-1][f"{agent}/{cost}"] for cost, name in OF_AGENT.items()} for agent in ("scout", "guesser")}
+    assert _of_agents(rows[-1:]) == costs
     weights = [[(run.path(folder) / "model.safetensors").read_bytes() for folder in Team().folders] for run in (whole, cut)]
     assert weights[0] == weights[1] and weights[0][0] != weights[0][1]
     assert sorted(path.name for path in whole.path("team").iterdir()) == ["guesser", "scout"]
