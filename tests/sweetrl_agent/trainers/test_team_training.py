@@ -275,3 +275,30 @@ def test_on_colbench_a_verifier_runs_the_tests_on_a_coders_message(make_run):
         last = len(said.turns)
         right, wrong = algorithm.verify([(said, last - 1), (said, last)])
         assert right == 1.0 > wrong
+
+
+@pytest.mark.parametrize(
+    ("env", "arguments", "agents"),
+    [("ColBench-Team-v0", '{"roles": "generator,verifier,refiner"}', ("generator", "verifier", "refiner")), ("ColBench-Split-v0", "", ("first", "second"))],
+)  # fmt: skip
+def test_on_teams_a_verifier_scores_the_programs_of_all_roles_in_their_own_states(make_run, env, arguments, agents):
+    settings = {
+        "env": env, "env_kwargs": arguments, "tasks": "embedded:train[:12]", "test_tasks": "embedded:test[:8]", "unseen_tasks": "", "max_turns": 2,
+        "sandbox": "embedded",
+    }  # fmt: skip
+
+    class OfRoles(Half):
+        policies = {agent: "half/last" if agent == agents[-1] else "" for agent in agents}
+
+    algorithm, run = OfRoles(OnPolicyConfig(tasks=2, group=1)), make_run("run", **settings)
+    algorithm.begin(run)
+    algorithm.sampler = algorithm.make_sampler(run)
+    tasks = run.tasks[:2]
+    episodes = algorithm.sampler.play(run.tasks, [EpisodeKey(task.id) for task in tasks], "x")
+    verify = algorithm.batch(episodes, 0).verify
+    for number, episode in enumerate(episodes):
+        own, other = (tasks[n].hidden.reference for n in (number, 1 - number))
+        assert episode.agents == agents
+        for program, scores in ((own, {1.0}), (other, {0.0}), ("Nothing is missing.", {0.0})):
+            said = _said(episode, *[program] * len(episode.turns))
+            assert {*verify([(said, n) for n in range(1, len(said.turns) + 1)])} == scores
