@@ -39,8 +39,8 @@ OF_AGENT = {
 def ledger(run: Run, algorithms: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Costs of each algorithm, by `COLUMNS`. Evaluation is excluded, since it is the same for all.
 
-    Of several agents, "agents" has for each of them the dialogues in which it spoke, "environment_turns", "generated_tokens" and, unless it shares a policy whose
-    training counts no agents, "trained_tokens".
+    Of several agents, "agents" has for each of them the dialogues in which it spoke, "environment_turns", "generated_tokens" and "trained_tokens". The last
+    is absent of an agent that is not trained, and where MALT trains one policy for all.
     SFT of the tiny model is excluded too, since it replaces a pretrained model.
     """
     collected = read_rows(run.path("trajectories.jsonl"))

@@ -12,7 +12,7 @@ AGENT_HEAD = ("Agent", "Dialogues", "Turns", "Generated tokens", "Trained tokens
 _COSTS = ("dialogues", "environment_turns", "generated_tokens", "trained_tokens")
 NOTE = (
     "In training, without evaluation and SFT of the tiny model. Dialogues: episodes and continuations in which the agent spoke. Trained tokens: those that a "
-    f"model processes in training steps on the agent's turns, its prompts included; {NOTHING} where a shared policy is trained on the turns of several agents at once."
+    f"model processes in training steps on the agent's turns, its prompts included; {NOTHING} for an agent that is not trained, and where MALT trains one policy for all."
 )
 
 
