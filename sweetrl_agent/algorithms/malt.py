@@ -44,6 +44,7 @@ from sweetrl_agent.critics.credit import SUM
 from sweetrl_agent.rollouts.collection import NothingToLearnError
 from sweetrl_agent.rollouts.workers import ordered_map
 from sweetrl_agent.trainers.critic import pair_trainer
+from sweetrl_agent.trainers.measured import costs_of
 from sweetrl_agent.trainers.rounds import Round
 from sweetrl_agent.trainers.running import TRAINED_TOKENS, atomic_folder, train_stage, trainer_arguments
 
@@ -193,13 +194,16 @@ class MALT(Algorithm):
     def measures(self, view: Round) -> Row:
         """Metrics: the success of the played episodes, the share of nodes with label 1 by role, and the costs."""
         leaves = [leaf for row in iter_rows(view.path("tree.jsonl")) for leaf in row["leaves"]]
-        turns = [turn for leaf in leaves for turn in leaf["turns"][leaf["known"] :]]
         trees = list(self.trees(view))
         of_roles = {
             role: [value > 0.5 for tree in trees for node, value in tree.values.items() if len(node) == depth]
             for depth, role in enumerate(self.config.roles, 1)
         }
-        trained = [int(values.get(TRAINED_TOKENS, 0)) for part, values in view.done.items() if part != "finished"]
+        trained = {part: int(values.get(TRAINED_TOKENS, 0)) for part, values in view.done.items() if part != "finished"}
+        costs = costs_of([Episode.from_row(leaf) for leaf in leaves], [leaf["known"] for leaf in leaves])
+        for role, folder in self.policies.items() if self.config.policies == "role" else ():
+            name = folder.rpartition("/")[2]
+            costs[f"{role}/{TRAINED_TOKENS}"] = trained.get(f"sft {name}", 0) + trained.get(f"dpo {name}", 0)
         return {
             "stage": self.name,
             "step": 1,
@@ -207,10 +211,8 @@ class MALT(Algorithm):
                 value for tree in trees for node, value in tree.values.items() if len(node) == len(self.config.roles)
             ),
             **{f"{role}/positive": fmean(labels) for role, labels in of_roles.items()},
-            "episodes": len(leaves),
-            "environment_turns": len(turns),
-            "generated_tokens": sum(len(turn["token_ids"]) for turn in turns),
-            TRAINED_TOKENS: sum(trained),
+            **costs,
+            TRAINED_TOKENS: sum(trained.values()),
         }
 
     def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:

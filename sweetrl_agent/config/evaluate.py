@@ -34,7 +34,7 @@ class EvaluateArguments:
     policies: list[str] = setting(
         (),
         "Policies: a run folder (its trained policy; FOLDER:initial or FOLDER:ALGORITHM for others), a model folder, a hub name, "
-        "openai:MODEL@http://HOST:PORT/v1 (a chat server), random, random_actions, oracle, person, or 'my_package.module:NAME'; NAME=POLICY names one.",
+        "team:RUN+AGENT=POLICY (a team with another policy of an agent), openai:MODEL@http://HOST:PORT/v1 (a chat server), random, random_actions, oracle, person, or 'my_package.module:NAME'; NAME=POLICY names one.",
     )
     tasks: list[str] = setting(
         (),

@@ -284,6 +284,11 @@ class EnvironmentRecord(Explains):
         }
         return frozenset(capabilities | {name for name, has_it in kept.items() if has_it})
 
+    def agents(self, config: Any) -> tuple[str, ...]:
+        """Names of the environment's agents, from its attribute `agents`; () if it does not name them."""
+        with closing(self.make(config.task)) as env:
+            return tuple(getattr(env.unwrapped, "agents", ()))
+
     def actions(self, config: Any) -> DialogueActions:
         """The discrete dialogue actions of an environment that supports them."""
         with closing(self.make(config.task)) as env:

@@ -136,6 +136,10 @@ class ColBenchRecord(EnvironmentRecord):
             | ({"behaviour"} if self.has_behaviour(config.task) else set())
         )
 
+    def agents(self, config: Any) -> tuple[str, ...]:
+        """See `EnvironmentRecord`; there is one agent, which has no name."""
+        return ()
+
     def check(self, config: Any) -> None:
         """Make and close the simulated human, and check the environment's other arguments.
 

@@ -14,7 +14,7 @@ from colbench_gym.envs.team import RolesEnv, TeamEnv
 from colbench_gym.envs.team_roles import PAIR, SINGLE, Team, make_team
 from colbench_gym.tasks import Task
 from sweetrl_agent.core.agents import AgentPolicy
-from sweetrl_agent.core.dialogues import view_of
+from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.environment import Demonstrations
 from sweetrl_agent.core.episode import Episode, Messages
 from sweetrl_agent.core.explanation import Failure, WishCounts
@@ -54,6 +54,10 @@ class RolesRecord(BackendRecord):
         super().check(config)
         make: Any = self.env
         make(tasks=self.load_tasks(config.task.tasks, config.task)[:1], **config.task.keyword_arguments()).close()
+
+    def agents(self, config: Any) -> tuple[str, ...]:
+        """See `EnvironmentRecord`."""
+        return tuple(role.name for role in self._team.roles)
 
     def turn_limit(self, task: Task, given: Any) -> int:
         """See `EnvironmentRecord`; turns of all agents."""
@@ -104,9 +108,13 @@ class RolesRecord(BackendRecord):
         return super().wish_counts([(self._row(row, task), task) for row, task in episodes], config)
 
     def explain(self, episodes: Sequence[tuple[Mapping[str, Any], Task]], config: Any) -> list[dict[str, Any]]:
-        """See `Explains`; without exact advantages, which are those of a single agent."""
+        """See `Explains`; turns are counted over all agents. Without exact advantages, which are those of a single agent."""
         explained = super().explain([(self._row(row, task), task) for row, task in episodes], config)
-        return [{name: value for name, value in of.items() if name != "advantages"} for of in explained]
+        return [
+            {name: value for name, value in of.items() if name != "advantages"}
+            | {"wishes": self._renumbered(of["wishes"], row)}
+            for of, (row, _) in zip(explained, episodes, strict=True)
+        ]
 
     @property
     def _team(self) -> Team:
@@ -125,13 +133,37 @@ class RolesRecord(BackendRecord):
         """The request, what the agents that talk and the human said to each other, and the graded answer."""
         if self._team == SINGLE:
             return list(messages)
-        talk = [{"role": "user", "content": task.description}]
+        shown = [messages[place] for place in self._places(messages, chosen)]
+        return [
+            {"role": "user", "content": task.description},
+            *({"role": message["role"], "content": message["content"]} for message in shown),
+        ]
+
+    def _places(self, messages: Messages, chosen: Mapping[str, Any]) -> list[int]:
+        """Indices of the messages of the one dialogue, without the request."""
+
+        def view(agent: str) -> list[int]:
+            return [place for place, message in enumerate(messages) if message.get("agent", AGENT) == agent]
+
+        places = []
         for role in self._team.roles:
-            view = view_of(messages, role.name)
+            of_role = view(role.name)
             if role.talks:
-                talk += view[1:-1] if view and view[-1]["role"] == "assistant" else view[1:]
-        graded = view_of(messages, chosen.get("chosen", self._team.roles[-1].name))
-        return [*talk, *(message for message in graded[-1:] if message["role"] == "assistant")]
+                places += of_role[1:-1] if of_role and messages[of_role[-1]]["role"] == "assistant" else of_role[1:]
+        graded = view(chosen.get("chosen", self._team.roles[-1].name))
+        return [*places, *(place for place in graded[-1:] if messages[place]["role"] == "assistant")]
+
+    def _renumbered(self, wishes: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Wishes with the turns of the one dialogue replaced by those of the whole team."""
+        messages = row["dialogue_history"]
+        if self._team == SINGLE:
+            return [dict(wish) for wish in wishes]
+        spoken = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
+        turns = {None: None} | {
+            number: spoken.index(place) + 1
+            for number, place in enumerate((place for place in self._places(messages, row) if place in spoken), 1)
+        }
+        return [{**wish, "asked": turns[wish["asked"]], "heard": turns[wish["heard"]]} for wish in wishes]
 
 
 class TeamRecord(RolesRecord):

@@ -24,9 +24,10 @@ from sweetrl_agent.core.settings import build, refuse_secrets
 from sweetrl_agent.evaluation.evaluation_times import time_lines
 from sweetrl_agent.evaluation.evaluations import SAMPLING, Request
 from sweetrl_agent.evaluation.mixtures import SETTINGS as MIXTURES
-from sweetrl_agent.evaluation.mixtures import MixtureSpec, labelled, mixture_config, mixture_policy, refuse_unused
+from sweetrl_agent.evaluation.mixtures import labelled, mixture_config, mixture_policy, refuse_unused
 from sweetrl_agent.evaluation.model_policies import KINDS, ModelSpec, run_settings
 from sweetrl_agent.evaluation.policy_loading import check, model_of
+from sweetrl_agent.evaluation.teams import team_policy
 from sweetrl_agent.evaluation.wishes import wish_lines
 from sweetrl_agent.reporting.run_report import write_report
 from sweetrl_agent.rollouts.trial import check_trial, print_trial
@@ -67,7 +68,7 @@ def parse(words: Sequence[str] | None, defaults: Mapping[str, Any] = NONE, descr
     settings = read(words, program, description, (*SECTIONS, MIXTURES), has_algorithms=False, defaults=defaults)
     for text in (*settings.get("policies", []), *settings.get("tasks", [])):
         refuse_secrets("policies", str(text))
-    kinds = (partial(mixture_policy, config=mixture_config(settings)), *KINDS)
+    kinds = (partial(mixture_policy, config=mixture_config(settings)), team_policy, *KINDS)
     policies = [labelled(spec) for spec in find_policies(settings.get("policies", []), kinds)]
     refuse_unused(settings, policies)
     given = build(EvaluateArguments, settings)
@@ -78,10 +79,10 @@ def parse(words: Sequence[str] | None, defaults: Mapping[str, Any] = NONE, descr
             setattr(given, name, int(of_first.get(of_run, getattr(given, name))))
     if len(set(given.seeds)) < len(given.seeds):
         raise ValueError(f"`seeds` must not contain duplicates, got {given.seeds}.")
-    agents = {spec: spec.agents if isinstance(spec, MixtureSpec) else (spec,) for spec in policies}
-    for mixed in agents.values():
-        _brought(mixed, {*settings}, SAMPLING)
-    brought = _brought([agent for mixed in agents.values() for agent in mixed], {*settings})
+    parts = {spec: spec.parts if isinstance(spec, ModelSpec) else (spec,) for spec in policies}
+    for of_policy in parts.values():
+        _brought(of_policy, {*settings}, SAMPLING)
+    brought = _brought([part for of_policy in parts.values() for part in of_policy], {*settings})
     shared = with_defaults_of_environment({**brought, **settings})
     place = {"tasks": "none", "model": "none", "output": given.output, "eval_episodes": given.episodes}
     base = make_config({name: value for name, value in shared.items() if name in SHARED.settings} | place, ["initial"])

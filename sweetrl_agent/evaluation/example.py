@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from colbench_gym.files import Row
 from colbench_gym.outside_text import printable
 
-#: Lines of a dialogue on the screen, and columns of a line.
-_MOST_LINES, _WIDTH = 40, 110
+#: Lines of a dialogue on the screen, columns of a line, and characters of an agent's name.
+_MOST_LINES, _WIDTH, _MOST_NAME = 40, 110, 20
 
 
 def example(rows: Sequence[Row]) -> str:
@@ -33,17 +33,28 @@ def example(rows: Sequence[Row]) -> str:
 
 
 def _dialogue(row: Row) -> str:
-    names = {"user": "human", "assistant": "agent"}
+    names = [_speaker(message) for message in row["dialogue_history"]]
+    width = max([6, *map(len, names)])
     lines = [
         line
-        for message in row["dialogue_history"]
-        for line in _wrapped(names.get(message["role"], message["role"]), printable(message["content"]))
+        for name, message in zip(names, row["dialogue_history"], strict=True)
+        for line in _wrapped(f"{name:>{width}}", printable(message["content"]))
     ]
     if len(lines) > _MOST_LINES:
         lines = [*lines[:_MOST_LINES], f"[{len(lines) - _MOST_LINES} more lines are in the report]"]
     return "\n".join(lines)
 
 
+def _speaker(message: Row) -> str:
+    """Who speaks, or in a team the agent that speaks or is spoken to."""
+    names = {"user": "human", "assistant": "agent"}
+    if "agent" not in message:
+        return names.get(message["role"], str(message["role"]))
+    name = printable(str(message["agent"]))[:_MOST_NAME]
+    return name if message["role"] == "assistant" else f"to {name}"
+
+
 def _wrapped(name: str, text: str) -> list[str]:
-    lines = [part for line in text.split("\n") for part in (textwrap.wrap(line, _WIDTH, replace_whitespace=False) or [""])]
-    return [f"{name if i == 0 else '':>6}  {line}" for i, line in enumerate(lines)]
+    width = _WIDTH + 6 - len(name)
+    lines = [part for line in text.split("\n") for part in (textwrap.wrap(line, width, replace_whitespace=False) or [""])]
+    return [f"{name if i == 0 else '':>{len(name)}}  {line}" for i, line in enumerate(lines)]

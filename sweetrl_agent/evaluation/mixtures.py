@@ -35,6 +35,11 @@ class MixtureSpec(ModelSpec):
     config: CollabConfig = field(default_factory=CollabConfig, compare=False)
 
     @property
+    def parts(self) -> tuple[ModelSpec, ...]:
+        """See `ModelSpec`."""
+        return self.agents
+
+    @property
     def sampled_with(self) -> dict[str, Any]:
         """What its rows depend on beyond its agents."""
         return {"collab": {name: value for name, value in asdict(self.config).items() if name != "agents"}}

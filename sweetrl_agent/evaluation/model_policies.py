@@ -38,6 +38,11 @@ class ModelSpec(PolicySpec):
     which: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
+    @property
+    def parts(self) -> tuple[ModelSpec, ...]:
+        """The policies that it is made of, each once: itself, if it is none of several."""
+        return (self,)
+
 
 def run_settings(spec: PolicySpec | None) -> Mapping[str, Any]:
     """Settings that the run folder of a policy brings; {} without one."""

@@ -14,6 +14,7 @@ from sweetrl_agent.algorithms.critic_settings import SWEET, stage_name
 from sweetrl_agent.algorithms.critics import hidden_for, open_critic
 from sweetrl_agent.config.pipeline import AGENTS
 from sweetrl_agent.core.critic import all_advantages
+from sweetrl_agent.evaluation.costs import OF_MACHINE, ledger
 from sweetrl_agent.evaluation.credit_accuracy import UNTRAINED, hint_reading
 from sweetrl_agent.evaluation.example import example
 from sweetrl_agent.evaluation.failures import explain_shown, failures_of, summarize_failures
@@ -55,6 +56,9 @@ def report(run: Run) -> None:
         "seed": run.seed,
         "algorithm": run.algorithm.name,
         "tasks": run.sources,
+        "costs": {
+            name: cost for name, cost in ledger(run, [run.algorithm.name])[run.algorithm.name].items() if name not in OF_MACHINE
+        },
     }
     if run.path("hint_reading.json").exists():
         results["hint_reading"] = read_object(run.path("hint_reading.json"))

@@ -23,12 +23,14 @@ from sweetrl_agent.config.job import Config
 from sweetrl_agent.config.model import TINY
 from sweetrl_agent.config.pipeline import files_needed, policy_files
 from sweetrl_agent.core.agents import AgentPolicy, ConcurrentAgentPolicy
+from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.episode import Messages
-from sweetrl_agent.core.policy import ContinuousPolicy, InformedPolicy, Policies, Policy, Utterance
+from sweetrl_agent.core.policy import ContinuousPolicy, InformedPolicy, Policies, Policy, Utterance, one_or_each
 from sweetrl_agent.data.inputs import folder_input
 from sweetrl_agent.evaluation.mixtures import MixtureSpec, run_of_values
 from sweetrl_agent.evaluation.model_policies import INITIAL, TRAINED, ModelSpec
+from sweetrl_agent.evaluation.teams import TeamSpec
 from sweetrl_agent.models.folder_check import ADAPTER, CONFIG, adapter_base
 from sweetrl_agent.models.loading import load_policy, load_tokenizer
 from sweetrl_agent.models.weights_check import Use
@@ -59,6 +61,9 @@ def load(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> Policies:
         return scripted(spec.text, config) if spec.kind == "scripted" else own_policy(load_named("policies", spec.text), config)
     if isinstance(spec, MixtureSpec):
         return _load_mixture(spec, config, api)
+    if isinstance(spec, TeamSpec):
+        loaded = {part: load(part, config, api) for part in spec.parts}
+        return one_or_each({agent: _of_agent(loaded[spec.policy_of(agent)], agent) for agent in _agents(spec, config)})
     if spec.kind == "model":
         is_tiny = spec.settings.get("model") == TINY  # of the run that the folder is in: it is sampled as there
         return load_policy(spec.place, _base_of(spec), replace(config.model, model=TINY) if is_tiny else config.model)
@@ -83,6 +88,21 @@ def _load_mixture(spec: MixtureSpec, config: Config, api: Mapping[str, Any]) -> 
     run: Any = run_of_values(spec, _open_run)
     agents = {agent.text: load(agent, config, api) for agent in spec.agents}
     return mixture(agents, reference, run and _sampled_by(run, config), spec.config)
+
+
+def _of_agent(policies: Policies, agent: str) -> Policy:
+    return policies[agent] if isinstance(policies, Mapping) else policies
+
+
+def _agents(spec: TeamSpec, config: Config) -> Sequence[str]:
+    """Names of the agents of a team: the environment's or, where it does not name them, those that the run has policies of."""
+    return config.record.agents(config) or _trained_agents(spec.base)
+
+
+def _trained_agents(spec: ModelSpec) -> Sequence[str]:
+    """Names of the agents that a run has policies of; () if one policy speaks for all."""
+    names = [*_run_of(spec)[0].algorithm.policies] if spec.kind == "run" else []
+    return names if names != [AGENT] else ()
 
 
 def _base_of(spec: ModelSpec) -> str:
@@ -123,6 +143,8 @@ def check(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> None:
     use: Use = "read" if config.model.engine == "transformers" else "elsewhere"
     if isinstance(spec, MixtureSpec):
         _check_mixture(spec, config, api)
+    elif isinstance(spec, TeamSpec):
+        _check_team(spec, config, api)
     elif isinstance(spec, ModelSpec):
         place, base = model_of(spec)
         if place:
@@ -144,6 +166,28 @@ def _check_mixture(spec: MixtureSpec, config: Config, api: Mapping[str, Any]) ->
         raise ValueError(f"`policies`: only language models can be mixed, and {discrete[0]!r} is not one.")
     refuse_other_tokenizers({name: load_tokenizer(base, config.model) for name, base in bases.items()})
     run_of_values(spec, _open_run)
+
+
+def _check_team(spec: TeamSpec, config: Config, api: Mapping[str, Any]) -> None:
+    agents = _agents(spec, config)
+    if not agents:
+        raise ValueError(
+            f"`policies`: {config.task.env} names no agents (attribute `agents`), so {spec.text!r} cannot replace one: name a policy without team:."
+        )
+    for agent, _ in spec.named:
+        if agent not in agents:
+            raise ValueError(
+                f"`policies`: {spec.text!r} names the agent {agent!r}, and {config.task.env} has {', '.join(agents)}: name one of these."
+            )
+    for agent in agents:
+        part = spec.policy_of(agent)
+        if (trained := _trained_agents(part)) and agent not in trained:
+            raise ValueError(
+                f"`policies`: {part.text!r} has policies of {', '.join(trained)}, and none of {agent!r}: name its policy, as in "
+                f"+{agent}={part.place}:{INITIAL}."
+            )
+    for part in spec.parts:
+        check(part, config, api)
 
 
 def _open_run(spec: ModelSpec, *algorithms: str) -> Run:
@@ -175,6 +219,8 @@ def policy_inputs(spec: PolicySpec) -> list[str]:
     """
     if not isinstance(spec, ModelSpec):
         return module_of(spec.text) if spec.kind == "own" else []
+    if isinstance(spec, TeamSpec):
+        return list(dict.fromkeys(name for part in spec.parts for name in policy_inputs(part)))
     if isinstance(spec, MixtureSpec):
         run = run_of_values(spec, _open_run)
         of_values = (

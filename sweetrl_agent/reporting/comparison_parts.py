@@ -20,6 +20,7 @@ from sweetrl_agent.reporting.comparison_scores import (
     scaling_part,
     scores_part,
 )
+from sweetrl_agent.reporting.costs import AGENT_HEAD, NOTE, agent_rows
 from sweetrl_agent.reporting.failures import failures_part, wishes_part
 from sweetrl_agent.reporting.numbers import NOTHING, duration, percent, percent_interval
 from sweetrl_agent.reporting.parts import Part, Table
@@ -239,7 +240,13 @@ def _ledger(results: Results, titles: Names, columns: Names) -> Part:
     head = ("Algorithm", *(column.replace("_", " ") for column in columns))
     notes = [f"{column.replace('_', ' ')}: {text}." for column, text in columns.items()]
     first = "Means over seeds. Evaluation, and SFT of the tiny model, are not counted: they are the same for all."
-    return Part("ledger", "Costs", [Table(head, rows)], notes=[first, " ".join(notes)])
+    by_agent = [
+        row
+        for name in results["algorithms"]
+        for row in agent_rows([of[name] for of in by_seed.values()], titles.get(name, name))
+    ]
+    tables = [Table(head, rows), *([Table(("Algorithm", *AGENT_HEAD), by_agent, "By agent")] if by_agent else [])]
+    return Part("ledger", "Costs", tables, notes=[first, " ".join(notes), *([NOTE] if by_agent else [])])
 
 
 def _settings(results: Results) -> Part:

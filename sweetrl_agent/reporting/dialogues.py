@@ -123,7 +123,11 @@ def key_of(row: Row) -> Key:
 def _dialogue(record: Episode, metric: str) -> dict[str, Any]:
     turns: Iterator[Row] = iter(record.get("agent_turns", ()))
     messages = [
-        (message["role"], message["content"], *(_beside(next(turns, {})) if message["role"] == "assistant" else ()))
+        (
+            message["role"],
+            message["content"],
+            *_beside(next(turns, {}) if message["role"] == "assistant" else {}, message.get("agent", "")),
+        )
         for message in record.get("dialogue_history", ())
     ]
     value = number(record.get(metric))
@@ -141,7 +145,7 @@ def _dialogue(record: Episode, metric: str) -> dict[str, Any]:
     }
 
 
-def _beside(turn: Row) -> tuple[str, ...]:
-    """The thought of a turn, and why it ended if its model did not end it; () if neither is known."""
-    beside = (turn.get("thought") or "", turn.get("finish_reason") or "")
+def _beside(turn: Row, agent: str) -> tuple[str, ...]:
+    """The thought of a turn, why it ended if its model did not end it, and the name of one of several agents; () if none is known."""
+    beside = (turn.get("thought") or "", turn.get("finish_reason") or "", agent)
     return beside if any(beside) else ()

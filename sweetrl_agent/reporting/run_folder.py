@@ -51,10 +51,11 @@ class Address(TypedDict):
 
 
 class Message(TypedDict):
-    """A message of a dialogue."""
+    """A message of a dialogue; of several agents with the name of the one that it is from or to."""
 
     role: Name
     content: Text
+    agent: NotRequired[Name]
 
 
 class AgentTurn(TypedDict, total=False):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from colbench_gym.files import refuse_links_out, write_text
+from sweetrl_agent.reporting.costs import costs_part
 from sweetrl_agent.reporting.curves import curves_part, learning_charts
 from sweetrl_agent.reporting.dialogues import dialogues_data
 from sweetrl_agent.reporting.failures import failures_part, wishes_part
@@ -87,6 +88,7 @@ def _parts(run: RunFolder, num_dialogues: int) -> list[Part]:
         curves_part(learning_charts({run.name: run.metrics}), run.trouble(METRICS)) if trained else None,
         pages_part(run),
         _dialogues_part(run, num_dialogues),
+        costs_part(run.results),
         _seconds_part(run) if trained else None,
         _pairs_part(run),
         setup_part(run),

@@ -180,6 +180,12 @@ function chips(dialogue, role, turn) {
 
 // ---- dialogues ----
 
+// Of several agents, each has a dialogue of its own: what it reads may be from the human, a colleague or the rules.
+function speaker(role, agent) {
+  if (!agent) return SPEAKERS[role] || role;
+  return role === "assistant" ? agent : `To ${agent}`;
+}
+
 function messageElement(role, text, title, ...marks) {
   const head = element("div", "speaker", element("span", "", title), ...marks.filter(Boolean));
   const made = element("div", role === "assistant" ? "message agent" : "message", head);
@@ -211,8 +217,8 @@ function dialogueElement(dialogue, largest) {
   };
   made.append(head, whyElement(dialogue, goTo));
   let turn = 0;
-  for (const [role, text, thought, reason] of dialogue.messages) {
-    let title = SPEAKERS[role] || role, bars = null;
+  for (const [role, text, thought, reason, agent] of dialogue.messages) {
+    let title = speaker(role, agent), bars = null;
     if (role === "assistant") {
       if (dialogue.advantages) bars = advantageBars(dialogue.advantages, turn, largest);
       turn += 1;
@@ -242,7 +248,7 @@ class Viewer {
     this.count = root.querySelector("#count");
     this.dialogues = data.dialogues.map((dialogue) => ({
       ...dialogue,
-      searched: [dialogue.task, dialogue.kind ? kindTitle(dialogue) : "", ...dialogue.messages.map((message) => message[1])].join("\n").toLowerCase(),
+      searched: [dialogue.task, dialogue.kind ? kindTitle(dialogue) : "", ...dialogue.messages.map(([role, text, , , agent]) => (agent ? `${speaker(role, agent)} ${text}` : text))].join("\n").toLowerCase(),
     }));
     for (const name of ["agent", "split", "outcome"]) {
       const present = new Set(this.dialogues.map((dialogue) => dialogue[name]));

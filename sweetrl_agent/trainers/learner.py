@@ -58,6 +58,7 @@ class Update:
 
     Attributes:
         tokens: Total number of tokens processed by the model in all steps.
+        tokens_by_episode: Those of each episode.
         loss: The algorithm's loss.
         grad_norm: Norm of the gradient before clipping.
         policy_kl: Estimate of D_KL[pi_old || pi] on the sampled tokens, in nats, at the last step: the size of the update.
@@ -69,6 +70,7 @@ class Update:
     grad_norm: float = 0.0
     policy_kl: float = 0.0
     reference_kl: float | None = None
+    tokens_by_episode: Sequence[int] = ()
 
 
 def mean_update(updates: Sequence[Update]) -> Update:
@@ -160,14 +162,19 @@ class Learner:
         Raises:
             ColBenchError: If the engine returned no tokens.
         """
-        rows = [
-            row for row in self._samples(episodes, credit, values, reference) if any(row.advantages) or self.head is not None
-        ]
+        samples = self._samples(episodes, credit, values, reference)
+        trained = [any(row.advantages) or self.head is not None for row in samples]
+        rows = [row for row, is_trained in zip(samples, trained, strict=True) if is_trained]
         steps = [self._step(rows) for _ in range(self.algorithm.config.epochs)] if rows else []
         if not steps:
             return Update()
+        tokens = [
+            is_trained * len(steps) * sum(len(part.token_ids) for part in (*row.encoded, *row.hinted))
+            for row, is_trained in zip(samples, trained, strict=True)
+        ]
         return Update(
-            tokens=len(steps) * sum(len(part.token_ids) for row in rows for part in (*row.encoded, *row.hinted)),
+            tokens=sum(tokens),
+            tokens_by_episode=tokens,
             loss=sum(step.loss for step in steps) / len(steps),
             grad_norm=sum(step.grad_norm for step in steps) / len(steps),
             policy_kl=steps[-1].policy_kl,

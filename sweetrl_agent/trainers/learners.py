@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +15,8 @@ from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.trainers.learner import Learner, Update, mean_update
+from sweetrl_agent.trainers.measured import by_agent
+from sweetrl_agent.trainers.running import TRAINED_TOKENS
 from sweetrl_agent.trainers.views import merge, select, views_of
 
 
@@ -24,11 +27,15 @@ class Learners(dict[str, Learner]):
         learners: The learners.
         policies: Folder of every agent's policy.
         per_token: Whether values and credit belong to action tokens, not to turns.
+
+    Attributes:
+        trained_tokens: Tokens of optimizer steps by agent (`measured.by_agent`), since they were last cleared.
     """
 
     def __init__(self, learners: Mapping[str, Learner], policies: Mapping[str, str], per_token: bool) -> None:
         super().__init__(learners)
         self._policies, self._per_token = policies, per_token
+        self.trained_tokens = Counter[str]()
 
     @classmethod
     def of(cls, algorithm: Any, run: Run) -> Learners:
@@ -84,6 +91,8 @@ class Learners(dict[str, Learner]):
             views = views_of(episodes, _both(self._agents(folder), credit.agents))
             advantages, returns, *rest = (select(column, episodes, views, per_token) for column, per_token in columns)
             updates[folder] = learner.update([view.episode for view in views], Credit(advantages, returns), *rest)
+            of_views = zip(views, updates[folder].tokens_by_episode, strict=False)  # none without a step
+            self.trained_tokens.update(by_agent(TRAINED_TOKENS, ((view.agent, tokens) for view, tokens in of_views)))
         return updates
 
     def _check(self, what: str, numbers: Sequence[Sequence[float]], episodes: Sequence[Episode]) -> None:
@@ -126,7 +135,7 @@ def metrics_of(folders: Collection[str], updates: Sequence[Mapping[str, Update]]
     """Metrics of the updates of an iteration, means over them; of several policies each under the name of its folder."""
     means = {folder: mean_update([update[folder] for update in updates]) for folder in folders}
     logged = {
-        folder: {name: value for name, value in asdict(mean).items() if name != "tokens" and value is not None}
+        folder: {name: value for name, value in asdict(mean).items() if not name.startswith("tokens") and value is not None}
         for folder, mean in means.items()
     }
     if len(logged) == 1:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.episode import Episode
 
 
@@ -20,8 +21,27 @@ def means_of(episodes: Sequence[Episode]) -> dict[str, float]:
     return means
 
 
+def by_agent(cost: str, amounts: Iterable[tuple[str, int]]) -> Counter[str]:
+    """A cost of each agent of a team, as "AGENT/COST"; that of a single agent, which has no name, is the cost of all and left out.
+
+    Args:
+        cost: Name of the cost.
+        amounts: Names of agents with amounts.
+    """
+    sums = Counter[str]()
+    for agent, amount in amounts:
+        if agent != AGENT:
+            sums[f"{agent}/{cost}"] += amount
+    return sums
+
+
 def costs_of(played: Sequence[Episode], known: Sequence[int] = ()) -> Counter[str]:
-    """Costs of episodes; of continuations without the turns that were `known` before."""
-    turns = [turn for i, episode in enumerate(played) for turn in episode.turns[known[i] if known else 0 :]]
-    tokens = sum(len(turn.token_ids) for turn in turns)
-    return Counter({"episodes": len(played), "environment_turns": len(turns), "generated_tokens": tokens})
+    """Costs of episodes, and those of each agent (`by_agent`); of continuations without the turns that were `known` before."""
+    new = [episode.turns[known[i] if known else 0 :] for i, episode in enumerate(played)]
+    spoken = [(turn.agent, len(turn.token_ids)) for turns in new for turn in turns]
+    costs = Counter(
+        {"episodes": len(played), "environment_turns": len(spoken), "generated_tokens": sum(tokens for _, tokens in spoken)}
+    )
+    costs += by_agent("episodes", ((agent, 1) for turns in new for agent in dict.fromkeys(turn.agent for turn in turns)))
+    costs += by_agent("environment_turns", ((agent, 1) for agent, _ in spoken))
+    return costs + by_agent("generated_tokens", spoken)

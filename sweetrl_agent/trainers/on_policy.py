@@ -38,7 +38,7 @@ from sweetrl_agent.rollouts.play import episodes_of
 from sweetrl_agent.rollouts.replies_measured import refuse_leak, reply_means
 from sweetrl_agent.trainers.checkpoint import Checkpoint
 from sweetrl_agent.trainers.learners import Learners, metrics_of
-from sweetrl_agent.trainers.measured import costs_of, means_of
+from sweetrl_agent.trainers.measured import by_agent, costs_of, means_of
 from sweetrl_agent.trainers.periodic_evaluation import evaluate_in_training, is_due, repeat
 from sweetrl_agent.trainers.running import SCORED_TOKENS, TRAINED_TOKENS, VERIFIED, StageClock
 from sweetrl_agent.trainers.sampler import SAMPLING, Sampler
@@ -196,7 +196,7 @@ class OnPolicyAlgorithm(Algorithm):
             self.replay.add(map(Episode.from_row, read_rows(self._replay_file(step))))
         self._clock = StageClock(self.metrics)
         counted = self.metrics[-1] if self.metrics else {}
-        self._costs = Counter({key: counted[key] for key in (*COST_KEYS, *FURTHER_COSTS) if key in counted})
+        self._costs = Counter({key: value for key, value in counted.items() if _is_cost(key)})
 
     def make_sampler(self, run: Run) -> Sampler:
         """What plays the training tasks of a run by the policies in training."""
@@ -215,6 +215,7 @@ class OnPolicyAlgorithm(Algorithm):
         updated = self.update(valid, iteration)
         step = iteration + 1
         costs = {key: self._costs[key] for key in (*COST_KEYS, *FURTHER_COSTS) if key in COST_KEYS or self._costs[key]}
+        costs |= {key: cost for key, cost in self._costs.items() if "/" in key}
         given_away = reply_means(self.run.record, valid, {task.id: task for task in self.run.tasks})
         row = {"stage": self.name, "step": step, **means_of(valid), **given_away, **updated, **costs}
         self.metrics.append({**row, SECONDS: self._clock.seconds()})
@@ -249,6 +250,8 @@ class OnPolicyAlgorithm(Algorithm):
             updates.append(self.learners.update(batch, credit, self._reference))
             self._is_sampler_stale = True
         self._costs[TRAINED_TOKENS] += sum(of_policy.tokens for update in updates for of_policy in update.values())
+        self._costs += self.learners.trained_tokens
+        self.learners.trained_tokens.clear()
         return {**metrics, **metrics_of(self.learners, updates)}
 
     def evaluate(self) -> bool:
@@ -322,7 +325,9 @@ class OnPolicyAlgorithm(Algorithm):
         policies = self.sampler.policies()
         policy: Policy = policies[agent] if isinstance(policies, Mapping) else policies
         utterances = policy.generate(dialogues, seeds)
-        self._costs["generated_tokens"] += sum(len(utterance.token_ids) for utterance in utterances)
+        tokens = sum(len(utterance.token_ids) for utterance in utterances)
+        self._costs["generated_tokens"] += tokens
+        self._costs += by_agent("generated_tokens", [(agent, tokens)])
         return utterances
 
     def verify(self, states: Sequence[tuple[Episode, int]]) -> list[float]:
@@ -376,6 +381,11 @@ class OnPolicyAlgorithm(Algorithm):
 
     def _replay_file(self, step: int) -> Path:
         return self.run.path(f"{self.name}/replay/{step}.jsonl")
+
+
+def _is_cost(key: str) -> bool:
+    """Whether a metric is a cost, of all agents or of one."""
+    return key in FURTHER_COSTS or key.rpartition("/")[2] in COST_KEYS
 
 
 def _keys(run: Run, config: OnPolicyConfig, iteration: int) -> list[EpisodeKey]:

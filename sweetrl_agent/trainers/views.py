@@ -16,11 +16,13 @@ class View:
 
     Attributes:
         row: Index of the episode.
+        agent: Name of the agent.
         places: Indices of the agent's turns among all turns of the episode.
         episode: The episode as the agent sees it.
     """
 
     row: int
+    agent: str
     places: list[int]
     episode: Episode
 
@@ -28,7 +30,7 @@ class View:
 def views_of(episodes: Sequence[Episode], agents: Collection[str] | None) -> list[View]:
     """The views of some agents (None for all), episode after episode; an agent without a turn has none."""
     return [
-        View(row, episode.places(agent), episode.view(agent))
+        View(row, agent, episode.places(agent), episode.view(agent))
         for row, episode in enumerate(episodes)
         for agent in episode.agents
         if agents is None or agent in agents

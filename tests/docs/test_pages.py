@@ -97,6 +97,16 @@ def test_nothing_waits_to_be_written():
     assert not waiting
 
 
+def test_rows_of_a_table_have_as_many_cells_as_its_head():
+    uneven = []
+    for page in PAGES:
+        text = re.sub(r"`[^`\n]*`", "", _FENCED.sub("", page.read_text(encoding="utf-8")))
+        for table in re.findall(r"(?:^\|.*\|$\n?)+", text, re.MULTILINE):
+            counts = [len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()]
+            uneven += [f"{page.relative_to(ROOT)}: {table.splitlines()[i]}" for i, n in enumerate(counts) if n != counts[0]]
+    assert not uneven
+
+
 def test_a_result_is_a_table_with_n_seeds_and_intervals():
     table = generate.results("compare_standard", "initial", "sweet")
     assert "| SWEET-RL | 31.5% (27.6% to 35.4%) | 16.3% (11.1% to 21.4%) |" in table

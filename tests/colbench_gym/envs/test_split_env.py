@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import warnings
 from functools import partial
+from pathlib import Path
 
 import gymnasium as gym
 import pytest
@@ -192,6 +194,14 @@ def test_the_ceiling_is_that_of_all_ways_to_ask(max_turns, questions):
 def test_whoever_knows_the_split_by_heart_guesses_better():
     for half in HALVES:
         assert ceiling(TASKS[:20], half) < ceiling(TASKS[:20], half, knows_split=True) <= 1
+
+
+def test_the_page_has_the_ceilings():
+    page = (Path(__file__).parents[3] / "docs" / "environments" / "split.md").read_text()
+    tasks = SplitEnv.load_tasks("embedded:unseen")
+    for half in HALVES:
+        assert re.search(rf"`{half}` alone, ceiling .*\| {ceiling(tasks, half):.1%} \|", page)
+        assert f"{ceiling(tasks, half, knows_split=True):.1%}" in page.partition("What the ceiling assumes.")[2]
 
 
 def test_a_snapshot_at_every_turn_replays_the_future_in_another_environment(make_split):

@@ -176,6 +176,12 @@ def test_a_team_gets_better_and_every_role_has_its_policy(make_run):
     (row,) = read_rows(run.path("metrics.jsonl"))
     costs = ledger(run, ["malt"])["malt"]
     assert row["environment_turns"] == costs["environment_turns"] == 6 * (3 + 9 + 27) and row["episodes"] == 6 * 27
+    agents = costs["agents"]
+    assert [(of["dialogues"], of["environment_turns"]) for of in map(agents.get, ROLES)] == [
+        (6 * 3**n, 6 * 3**n) for n in (1, 2, 3)
+    ]
+    for cost in ("generated_tokens", "trained_tokens"):
+        assert sum(of[cost] for of in agents.values()) == costs[cost] and min(of[cost] for of in agents.values()) > 0
     assert costs["generated_tokens"] == row["generated_tokens"] > 0 and costs["trained_tokens"] > 0
     assert 0 < row["refiner/positive"] == row["success"] < 1 and 0 < row["verifier/positive"] < 1
 

@@ -318,7 +318,13 @@ def test_language_models_debate_better_with_training_and_the_interviewer_stays_a
     )
     (untrained,) = run.load_policy().generate([[{"role": "user", "content": "I need it."}]], [0])
     assert initial == untrained.log_probs != trained
-    assert ledger(run, ["maporl"])["maporl"]["sandbox_runs"] == 0, "this game has no sandbox"
+    costs = ledger(run, ["maporl"])["maporl"]
+    assert costs["sandbox_runs"] == 0, "this game has no sandbox"
+    assert "trained_tokens" not in costs["agents"].pop("interviewer"), "it is not trained"
+    assert sum(of["trained_tokens"] for of in costs["agents"].values()) == costs["trained_tokens"]
+    assert all(of["trained_tokens"] > 0 and of["dialogues"] == 160 for of in costs["agents"].values()), (
+        "policies of two rounds each"
+    )
 
 
 @pytest.mark.parametrize("settings", [{"turn_based": True, "interviewer": True}, {"policies": "one", "trained_coders": 1}])

@@ -186,6 +186,34 @@ def test_an_episode_is_explained_as_one_dialogue_with_the_graded_answer(make_run
     assert (counts.questions, counts.wishes, counts.heard, counts.written) == (1, 2, 1, 1)
     (explained,) = record.explain([(row, task)], config)
     assert explained["answer"].strip() == half.strip() and "advantages" not in explained
+    assert [wish["heard"] for wish in explained["wishes"] if wish["is_special"]] == [
+        1 if fact is first else None for fact in task.hidden.facts if fact.is_special
+    ]
+
+
+def test_turns_of_an_explanation_are_counted_over_all_agents(make_run):
+    run = make_run(
+        env=SPLIT,
+        env_kwargs="",
+        tasks="embedded:train[:40]",
+        test_tasks="embedded:test[:10]",
+        sft_dialogues=32,
+        algorithm="reinforce",
+    )
+    task = run.test[0]
+    family = family_of(task)[0]
+    phrases = {
+        half: next(fact for i, fact in enumerate(task.hidden.facts) if fact.is_special and i in half_of(family, half)).phrases[
+            0
+        ]
+        for half in ("first", "second")
+    }
+    texts = ["What is it?", phrases["first"], f"{HAND_OVER} x", phrases["second"], f"{ANSWER_MARKER}\n{task.hidden.plain}"]
+    episode = _played(run.record, run.config, task, texts)
+    assert [turn.agent for turn in episode.turns] == ["first"] * 3 + ["second"] * 2
+    (explained,) = run.record.explain([({**episode.metrics, "dialogue_history": episode.messages}, task)], run.config)
+    heard = {wish["heard"] for wish in explained["wishes"] if wish["is_special"]}
+    assert {2, 4} <= heard, "the note is the third turn"
 
 
 def test_wrong_roles_are_refused_before_anything_runs(tmp_path, capsys):
@@ -215,6 +243,16 @@ def test_a_run_from_scratch_trains_one_policy_for_all_agents(tmp_path, capsys, e
     row = next(row for row in read_rows(folder / "metrics.jsonl") if row["stage"] == algorithm)
     agents = 1 if "alone" in arguments else 3 if env == TEAM else 2
     assert row["episodes"] == 4 and row["environment_turns"] >= 4 * agents
+    costs, page = json.loads((folder / "results.json").read_text())["costs"], (folder / "report.html").read_text()
+    of_agents = costs.pop("agents", {})
+    assert costs["environment_turns"] == row["environment_turns"] and costs["dialogues"] == 4 and "seconds" not in costs
+    talks = 1 if env == TEAM or agents == 1 else 2
+    assert costs["simulator_calls"] == costs["environment_turns"] - 4 * agents <= talks * 4 * 2, (
+        "whoever says one message gets no reply"
+    )
+    assert len(of_agents) == agents - (agents == 1) and ("Costs by agent" in page) == bool(of_agents)
+    for cost in ("environment_turns", "generated_tokens", "trained_tokens") if of_agents else ():
+        assert sum(of.get(cost, 0) for of in of_agents.values()) == costs[cost]
     rows = read_rows(folder / "evaluation.jsonl")
     named = {message.get("agent", "agent") for message in rows[0]["dialogue_history"]}
     assert len(named) == agents and all(("chosen" in row) == (env == TEAM) for row in rows)

@@ -30,3 +30,17 @@ def test_the_example_is_a_test_task_that_only_the_trained_policy_solves(said):
     assert len(shown.split("\n")) < 60
     assert max(map(len, shown.split("\n"))) <= 120
     assert example(rows[:-2]) == ""
+
+
+def test_the_dialogues_of_a_team_have_the_names_of_its_agents():
+    rows = [_row("gain", 0.0), _row("gain", 1.0, "trained")]
+    for row in rows:
+        row["dialogue_history"] = [
+            {"role": role, "content": text, "agent": agent}
+            for agent, text in (("coder", "Hm. " * 60), ("an\x1b" + "a" * 500, "x"))
+            for role in ("user", "assistant")
+        ]
+    lines = example(rows).split("\n")
+    assert " to coder  Hm. " in lines[3]
+    assert sum(" coder  Hm. " in line and "to coder" not in line for line in lines) == 2
+    assert "\x1b" not in "".join(lines) and max(map(len, lines)) <= 120

@@ -68,6 +68,9 @@ def _jpeg() -> str:
 def report(tmp_path: Path) -> Path:
     """The report of a run in which episodes failed in several ways."""
     thinking = [{"role": "user", "content": "Please help."}, {"role": "assistant", "content": ""}]
+    team = [
+        {"role": role, "content": "Hm.", "agent": agent} for agent in ("interviewer", "coder") for role in ("user", "assistant")
+    ]
     rows = [
         _episode(0, "never_asked", about=["cap"]),
         _episode(1, "never_asked", about=["cap", "unit"]),
@@ -80,6 +83,7 @@ def report(tmp_path: Path) -> Path:
             agent_turns=[{"thought": f"Hm. {ATTACK}"}],
             dialogue_history=thinking,
         ),
+        _episode(5, "passed", agent_turns=[{}, {"finish_reason": "length"}], dialogue_history=team),
     ]
     pages = {
         "wanted": _jpeg(), "got": _jpeg(), "width": 400, "height": 500, "score": {"text": 0.5},
@@ -130,18 +134,18 @@ def test_the_filter_by_kind_finds_its_dialogues_and_topics(look: Callable[..., A
     page = look()
     options = page.locator("[name=why] option").all_inner_texts()
     assert [option.strip() for option in options] == [
-        "all", "success (1)", "never asked about a wish (2)", "never asked about a wish cap (2)", "never asked about a wish unit (1)",
+        "all", "success (2)", "never asked about a wish (2)", "never asked about a wish cap (2)", "never asked about a wish unit (1)",
         "answered early (1)", "answered early cap (1)", "void (1)",
     ]  # fmt: skip
     page.locator("[name=why]").select_option(index=2)
-    assert _count(page) == "2 of 5 dialogues match" and page.locator("#list button").count() == 2
+    assert _count(page) == "2 of 6 dialogues match" and page.locator("#list button").count() == 2
     page.locator("[name=why]").select_option(index=4)
-    assert _count(page) == "1 of 5 dialogues match" and page.locator("#case h3").inner_text().startswith("task-1 ")
+    assert _count(page) == "1 of 6 dialogues match" and page.locator("#case h3").inner_text().startswith("task-1 ")
     page.locator("[name=why]").select_option("void")
     assert page.locator("#case .kind").inner_text() == "void" and page.locator("#case .wishes").count() == 0
     page.locator("[name=why]").select_option("")
     page.locator("[name=text]").fill("asked unit")
-    assert _count(page) == "1 of 5 dialogues match"
+    assert _count(page) == "1 of 6 dialogues match"
 
 
 def test_a_void_episode_shows_its_reason_and_a_silent_turn_that_it_is_one(look: Callable[..., Any]) -> None:
@@ -153,6 +157,14 @@ def test_a_void_episode_shows_its_reason_and_a_silent_turn_that_it_is_one(look: 
     assert turn.locator(".note").inner_text() == "Nothing was said." and not turn.locator("pre").is_visible()
     turn.get_by_text("Thought").click()
     assert turn.locator("pre").inner_text() == f"Hm. {ATTACK}"
+
+
+def test_the_turns_of_a_team_have_the_names_of_its_agents(look: Callable[..., Any]) -> None:
+    page = look()
+    page.locator("[name=text]").fill("to coder")
+    assert _count(page) == "1 of 6 dialogues match"
+    heads = page.locator("#case article .speaker > span:first-child").all_inner_texts()
+    assert heads == ["To interviewer", "interviewer, turn 1", "To coder", "coder, turn 2, cut by the limit of tokens"]
 
 
 def test_an_episode_shows_why_it_failed(look: Callable[..., Any]) -> None:

@@ -17,6 +17,7 @@ from sweetrl_agent.core.batch import Credit
 from sweetrl_agent.core.episode import EpisodeKey, Turn
 from sweetrl_agent.core.trainable import Trainable
 from sweetrl_agent.evaluation import comparison_job
+from sweetrl_agent.evaluation.costs import OF_AGENT, _of_agents
 from sweetrl_agent.rollouts.play import play
 from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 from sweetrl_agent.trainers.run import Run
@@ -118,6 +119,14 @@ def test_a_team_is_trained_and_a_killed_run_ends_with_the_same_files(make_run):
     assert all(
         row["scout/grad_norm"] > 0 and row["guesser/grad_norm"] > 0 and row["episodes"] == 5 * row["step"] for row in rows
     )
+    for row in rows:
+        for cost in ("environment_turns", "generated_tokens", "num_input_tokens_seen"):
+            assert row[f"scout/{cost}"] + row[f"guesser/{cost}"] == row[cost] and row[f"scout/{cost}"] > 0
+        assert (row["scout/episodes"], row["guesser/episodes"]) == (4 * row["step"], 5 * row["step"]), (
+            "a continuation is the guesser's"
+        )
+    costs = {agent: {name: rows[-1][f"{agent}/{cost}"] for cost, name in OF_AGENT.items()} for agent in ("scout", "guesser")}
+    assert _of_agents(rows[-1:]) == costs
     weights = [[(run.path(folder) / "model.safetensors").read_bytes() for folder in Team().folders] for run in (whole, cut)]
     assert weights[0] == weights[1] and weights[0][0] != weights[0][1]
     assert sorted(path.name for path in whole.path("team").iterdir()) == ["guesser", "scout"]
@@ -266,3 +275,30 @@ def test_on_colbench_a_verifier_runs_the_tests_on_a_coders_message(make_run):
         last = len(said.turns)
         right, wrong = algorithm.verify([(said, last - 1), (said, last)])
         assert right == 1.0 > wrong
+
+
+@pytest.mark.parametrize(
+    ("env", "arguments", "agents"),
+    [("ColBench-Team-v0", '{"roles": "generator,verifier,refiner"}', ("generator", "verifier", "refiner")), ("ColBench-Split-v0", "", ("first", "second"))],
+)  # fmt: skip
+def test_on_teams_a_verifier_scores_the_programs_of_all_roles_in_their_own_states(make_run, env, arguments, agents):
+    settings = {
+        "env": env, "env_kwargs": arguments, "tasks": "embedded:train[:12]", "test_tasks": "embedded:test[:8]", "unseen_tasks": "", "max_turns": 2,
+        "sandbox": "embedded",
+    }  # fmt: skip
+
+    class OfRoles(Half):
+        policies = {agent: "half/last" if agent == agents[-1] else "" for agent in agents}
+
+    algorithm, run = OfRoles(OnPolicyConfig(tasks=2, group=1)), make_run("run", **settings)
+    algorithm.begin(run)
+    algorithm.sampler = algorithm.make_sampler(run)
+    tasks = run.tasks[:2]
+    episodes = algorithm.sampler.play(run.tasks, [EpisodeKey(task.id) for task in tasks], "x")
+    verify = algorithm.batch(episodes, 0).verify
+    for number, episode in enumerate(episodes):
+        own, other = (tasks[n].hidden.reference for n in (number, 1 - number))
+        assert episode.agents == agents
+        for program, scores in ((own, {1.0}), (other, {0.0}), ("Nothing is missing.", {0.0})):
+            said = _said(episode, *[program] * len(episode.turns))
+            assert {*verify([(said, n) for n in range(1, len(said.turns) + 1)])} == scores
