@@ -166,6 +166,38 @@ def returns(file: str, *names: str) -> str:
     return table(("return", "mean", "by seed", f"more than {titles()[first]}", "paper"), rows) + note
 
 
+def leaderboard() -> str:
+    """A section for each entry in benchmarks/leaderboard: its algorithms, best first, with budgets, command and commit."""
+    sections = []
+    for path in sorted((ROOT / "benchmarks" / "leaderboard").glob("*.json")):
+        one = json.loads(path.read_text(encoding="utf-8"))
+        metric = one["metric"]
+        splits = list(next(iter(one["algorithms"].values()))["scores"])
+        best_first = sorted(one["algorithms"].values(), key=lambda of: -of["scores"][splits[0]][metric]["mean"])
+        rows = [
+            (
+                of["title"],
+                *(_mean(of["scores"][split][metric], metric) for split in splits),
+                *(f"{of['budget'][kind]:,}" for kind in ("dialogues", "generated_tokens", "trained_tokens")),
+            )
+            for of in best_first
+        ]
+        score = best_first[0]["scores"][splits[0]]
+        head = ("algorithm", *(f"{metric}, {split}" for split in splits), "dialogues", "tokens sampled", "tokens trained")
+        sections.append(
+            f"\n### {one['environment']}: {path.stem}\n{table(head, rows)}\n{score['n']} tasks a split, {score['seeds']} seeds, commit `{one['commit'][:9]}`."
+            f" Tasks: `{one['tasks'][splits[0]]}`.\n\n<!-- test: dry_run -->\n```sh\n{one['command']}\n```\n"
+        )
+    return "".join(sections)
+
+
+def _mean(of: dict[str, Any], metric: str) -> str:
+    low, high = of["ci95"]
+    return (
+        f"{of['mean']:.1%} ({low:.1%} to {high:.1%})" if metric == "success" else f"{of['mean']:.2f} ({low:.2f} to {high:.2f})"
+    )
+
+
 def games(*files: str) -> str:
     """Mean raw returns on the test tasks of several games, a row each; bold where the paired difference from BC has a 95% interval above 0.
 
@@ -285,6 +317,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "differences": differences,
     "returns": returns,
     "games": games,
+    "leaderboard": leaderboard,
     "speeds": speeds,
     "recipe": recipe,
     "families": families,

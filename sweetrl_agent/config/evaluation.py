@@ -99,3 +99,4 @@ class CompareArguments:
     )
     dial_place: int = setting(1, "Number of `dials` shown before this comparison.", least=None)
     against: str = setting("", "'PAPER' shows the paper's tables next to ours in the report.")
+    submit: str = setting("", "File to write an entry of docs/leaderboard.md to, for a pull request; empty for none.")

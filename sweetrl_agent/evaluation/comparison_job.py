@@ -35,6 +35,7 @@ from sweetrl_agent.evaluation.scaling import scaled_run
 from sweetrl_agent.evaluation.side_by_side import run_side_by_side
 from sweetrl_agent.evaluation.simulators import simulator_spec
 from sweetrl_agent.evaluation.steps import EXPLANATIONS, Steps, algorithm_steps, experiment_steps
+from sweetrl_agent.evaluation.submission import entry
 from sweetrl_agent.reporting.comparison import write_comparison
 from sweetrl_agent.rollouts.trial import print_trial
 from sweetrl_agent.trainers.bridge import callback_context, find_callbacks
@@ -86,6 +87,8 @@ def run(
             write_settings(out, settings)
         with ending_with(ColBenchError, ValueError):
             results = _run_all(given, config, callbacks)
+        if given.submit:
+            write_json(Path(given.submit), entry(results, given, config))
     print(table(results, {**titles(), **results.get("titles", {})}))
     page = write_comparison(out, titles(), {name: kind.title for name, kind in CRITICS.items()}, COLUMNS, bool(given.against))
     print(f"\nresults: {out / 'results.json'}\nreport:  {page} (and report.md)")
@@ -114,7 +117,7 @@ def parse(
 
 def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     """Write a comparison's settings, which shape its results, to config.yaml for `--config`; those of each seed are in its folder."""
-    shaping = {name: value for name, value in settings.items() if name != "workers"}
+    shaping = {name: value for name, value in settings.items() if name not in ("workers", "submit")}
     if len(shaping.get("seeds", [])) == 1:  # how many
         shaping["seeds"] = shaping["seeds"][0]
     write_text(folder / "config.yaml", yaml.safe_dump(shaping, sort_keys=False))
