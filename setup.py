@@ -35,11 +35,11 @@ DEV = [
 ]  # fmt: skip
 #: Files beside the modules that belong to the packages. CI compares the wheel with the repository.
 DATA = [
-    "py.typed", "README.md", "**/Dockerfile", "**/*.json", "**/*.toml", "**/*.npz", "**/*.safetensors", "**/*.yaml", "**/*.html", "**/*.css", "**/*.js", "**/*.jinja",
+    "py.typed", "README.md", "**/Dockerfile", "**/*.json", "**/*.toml", "**/*.npz", "**/*.safetensors", "**/*.yaml", "**/*.html", "**/*.css", "**/*.js", "**/*.jinja", "new_package/*.txt",
 ]  # fmt: skip
 #: Modules with a command, by package; their scripts are colbench-grade and so on.
 COMMANDS = {
-    "colbench_gym": ["grade", "play", "evaluate"],
+    "colbench_gym": ["grade", "play", "evaluate", "new"],
     "sweetrl_agent": ["train", "compare", "evaluate", "report", "show", "credit"],
 }
 

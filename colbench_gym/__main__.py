@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m colbench_gym",
         description="The environment ids, with signatures, tasks, simulated humans and sandboxes.",
-        epilog="Other commands: python -m colbench_gym.play, python -m colbench_gym.grade, python -m colbench_gym.evaluate.",
+        epilog="Other commands: python -m colbench_gym.play, python -m colbench_gym.grade, python -m colbench_gym.evaluate, python -m colbench_gym.new.",
     )
     parser.add_argument("id", nargs="*", help="ids to show (default: all)")
     parser.add_argument(
