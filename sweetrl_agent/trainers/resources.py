@@ -99,7 +99,8 @@ def disk_needed(run: Any, algorithms: Sequence[Any] = ()) -> tuple[float, float]
     utterances = works_of(run, stages, trained, assumed_lengths(run.config)).get("candidates", Work()).utterances
     collected = num_collected(run) if "collect" in stages else 0
     rows = (collected + num_evaluated(run) * len(trained)) * _EPISODE + utterances * _CANDIDATE
-    weights, kept, checkpoint = weight_bytes(run) or 0.0, _KEPT - 1 + len(trained), _CHECKPOINT
+    policies = sum(max(1, len(algorithm.folders)) for algorithm in trained)  # a team has several
+    weights, kept, checkpoint = weight_bytes(run) or 0.0, _KEPT - 1 + policies, _CHECKPOINT
     if run.config.model.lora:  # adapters are small
         kept, checkpoint = int(run.config.has_sft), 0
     there = sum(path.stat().st_size for path in run.folder.rglob("*") if path.is_file() and not path.is_symlink())

@@ -59,6 +59,9 @@ def test_adapters_take_less_than_models(make_run, tiny_model_folder):
     full, adapters = disk_needed(make_run(**given)), disk_needed(make_run(**given, lora=True))
     assert [more - less for more, less in zip(full, adapters, strict=True)] == pytest.approx([3 * size, 6 * size], abs=99)
     assert disk_needed(make_run(**given), [ALGORITHMS["sweet"]] * 3)[1] > full[1] + 2 * size
+    # MALT has a policy for each of its three roles
+    one, team = (disk_needed(make_run(**given), [ALGORITHMS[name]]) for name in ("grpo", "malt"))
+    assert team[0] - one[0] >= 2 * size
 
 
 def test_what_is_not_collected_needs_no_room(make_run):
