@@ -125,6 +125,20 @@ def results(file: str, *names: str) -> str:
     return table(("success", "test", "unseen families"), rows) + note
 
 
+#: Scripted policies beside which a trained agent can be judged, by their names in policies.json.
+_YARDSTICKS = {"at random": "*asks at random*", "in order": "*asks in the order of a list*", "oracle": "*asks only what matters*"}
+
+
+def yardsticks(file: str, *names: str) -> str:
+    """`results`, and above them the scripted policies on all test tasks. All know how to write what they hear."""
+    scripted = json.loads((ROOT / "benchmarks/results/policies.json").read_text(encoding="utf-8"))["standard"]
+    shares = {name: {**of, "ci95": {"success": of["ci95"]}} for name, of in scripted.items()}
+    lines = [(title, _share(shares[name], "success"), "") for name, title in _YARDSTICKS.items()]
+    head, *rest = results(file, *names).split("| initial policy", 1)
+    added = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    return f"{head}{added}| initial policy{rest[0]}".rstrip("\n") + f" The policies in italics are scripted: {scripted['oracle']['n']} test tasks.\n"
+
+
 def differences(file: str, split: str, *pairs: str) -> str:
     """Paired differences of success, in points, with 95% intervals over seeds and tasks."""
     from sweetrl_agent.algorithms.registry import titles
@@ -314,6 +328,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "stages": stages,
     "algorithms": algorithms,
     "results": results,
+    "yardsticks": yardsticks,
     "differences": differences,
     "returns": returns,
     "games": games,
