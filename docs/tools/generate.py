@@ -139,6 +139,24 @@ def yardsticks(file: str, *names: str) -> str:
     return f"{head}{added}| initial policy{rest[0]}".rstrip("\n") + f" The policies in italics are scripted: {scripted['oracle']['n']} test tasks.\n"
 
 
+def result(file: str, name: str, *others: str) -> str:
+    """An algorithm's success, and the paired differences from others on test tasks, in sentences."""
+    from sweetrl_agent.algorithms.registry import titles
+
+    of, found = _recorded(file)["algorithms"][name], {(one["a"], one["b"]): one for one in _recorded(file)["paired"] if one["split"] == "test"}
+    sentences = [
+        f"{titles()[name]} on the dial `standard`: success {_share(of['test'], 'success')} on test tasks and {_share(of['unseen'], 'success')} on unseen families, "
+        f"{of['test']['seeds']} seeds, {of['test']['n']} tasks a split."
+    ]
+    for other in others:
+        sign = 1.0 if (name, other) in found else -1.0
+        one = found.get((name, other)) or found[other, name]
+        bounds = sorted(sign * bound for bound in one["ci95"])
+        title = titles()[other].replace("Initial policy", "the initial policy")
+        sentences.append(f"Less {title}: {_points(sign * one['difference'], bounds)} points.")
+    return "\n" + " ".join(sentences) + "\n\n"
+
+
 def differences(file: str, split: str, *pairs: str) -> str:
     """Paired differences of success, in points, with 95% intervals over seeds and tasks."""
     from sweetrl_agent.algorithms.registry import titles
@@ -329,6 +347,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "algorithms": algorithms,
     "results": results,
     "yardsticks": yardsticks,
+    "result": result,
     "differences": differences,
     "returns": returns,
     "games": games,
