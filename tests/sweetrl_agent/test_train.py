@@ -133,6 +133,7 @@ def test_results_hold_start_and_result_on_both_splits(finished):
         "seed",
         "algorithm",
         "tasks",
+        "costs",
         "hint_reading",
         "critic",
         "wishes",
