@@ -126,7 +126,11 @@ def results(file: str, *names: str) -> str:
 
 
 #: Scripted policies beside which a trained agent can be judged, by their names in policies.json.
-_YARDSTICKS = {"at random": "*asks at random*", "in order": "*asks in the order of a list*", "oracle": "*asks only what matters*"}
+_YARDSTICKS = {
+    "at random": "*asks at random*",
+    "in order": "*asks in the order of a list*",
+    "oracle": "*asks only what matters*",
+}
 
 
 def yardsticks(file: str, *names: str) -> str:
@@ -136,14 +140,20 @@ def yardsticks(file: str, *names: str) -> str:
     lines = [(title, _share(shares[name], "success"), "") for name, title in _YARDSTICKS.items()]
     head, *rest = results(file, *names).split("| initial policy", 1)
     added = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-    return f"{head}{added}| initial policy{rest[0]}".rstrip("\n") + f" The policies in italics are scripted: {scripted['oracle']['n']} test tasks.\n"
+    return (
+        f"{head}{added}| initial policy{rest[0]}".rstrip("\n")
+        + f" The policies in italics are scripted: {scripted['oracle']['n']} test tasks.\n"
+    )
 
 
 def result(file: str, name: str, *others: str) -> str:
     """An algorithm's success, and the paired differences from others on test tasks, in sentences."""
     from sweetrl_agent.algorithms.registry import titles
 
-    of, found = _recorded(file)["algorithms"][name], {(one["a"], one["b"]): one for one in _recorded(file)["paired"] if one["split"] == "test"}
+    of, found = (
+        _recorded(file)["algorithms"][name],
+        {(one["a"], one["b"]): one for one in _recorded(file)["paired"] if one["split"] == "test"},
+    )
     sentences = [
         f"{titles()[name]} on the dial `standard`: success {_share(of['test'], 'success')} on test tasks and {_share(of['unseen'], 'success')} on unseen families, "
         f"{of['test']['seeds']} seeds, {of['test']['n']} tasks a split."
