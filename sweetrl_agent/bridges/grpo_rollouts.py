@@ -194,12 +194,9 @@ def _longest_sequence(episode: Episode, system_prompt: str, chat: Chat) -> Token
     """A dialogue as prompt and completion, which ends with the agent's last token.
 
     The tokenizer may make other tokens of a turn's text than the sampled ones. Later turns then have another context than the sampled tokens. The
-    completion is the longest part of the dialogue that is one sequence, and the other turns are not trained on. A void episode without a turn has
-    a completion of one token that the agent did not sample.
+    completion is the longest part of the dialogue that is one sequence, and the other turns are not trained on.
     """
-    end = chat.end_ids()[:1]
-    nothing = Tokens(end, end, [0], [0], [0.0])
-    return max(sequences_of(episode, system_prompt, chat), key=lambda part: sum(part.mask), default=nothing)
+    return max(sequences_of(episode, system_prompt, chat), key=lambda part: sum(part.mask))
 
 
 def public_id(task: Any) -> str:
