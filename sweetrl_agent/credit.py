@@ -2,7 +2,7 @@
 
     python -m sweetrl_agent.credit runs/first --out credit.jsonl
     python -m sweetrl_agent.credit runs/first --critic untrained --outcome none --out credit.jsonl
-    python -m sweetrl_agent.credit runs/first --critic vineppo --vineppo.samples 3 --out credit.jsonl
+    python -m sweetrl_agent.credit runs/first --critic vineppo --vineppo.k 3 --out credit.jsonl
 
 The dialogues are those that the run has collected, of its initial policy. `--critic` is any critic, or an on-policy algorithm whose rule gives numbers to turns.
 FILE has a row for each dialogue: tokens, mask, turn of each token, log-probabilities, advantages. FILE.about.json says what they are and, where the environment

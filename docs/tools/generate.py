@@ -125,19 +125,19 @@ def results(file: str, *names: str) -> str:
     return table(("success", "test", "unseen families"), rows) + note
 
 
-#: Scripted policies beside which a trained agent can be judged, by their names in policies.json.
-_YARDSTICKS = {
+#: Scripted policies to judge a trained agent by, by their names in policies.json.
+_SCRIPTED = {
     "at random": "*asks at random*",
     "in order": "*asks in the order of a list*",
     "oracle": "*asks only what matters*",
 }
 
 
-def yardsticks(file: str, *names: str) -> str:
+def results_and_scripted(file: str, *names: str) -> str:
     """`results`, and above them the scripted policies on all test tasks. All know how to write what they hear."""
     scripted = json.loads((ROOT / "benchmarks/results/policies.json").read_text(encoding="utf-8"))["standard"]
     shares = {name: {**of, "ci95": {"success": of["ci95"]}} for name, of in scripted.items()}
-    lines = [(title, _share(shares[name], "success"), "") for name, title in _YARDSTICKS.items()]
+    lines = [(title, _share(shares[name], "success"), "") for name, title in _SCRIPTED.items()]
     head, *rest = results(file, *names).split("| initial policy", 1)
     added = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
     return (
@@ -150,20 +150,14 @@ def result(file: str, name: str, *others: str) -> str:
     """An algorithm's success, and the paired differences from others on test tasks, in sentences."""
     from sweetrl_agent.algorithms.registry import titles
 
-    of, found = (
-        _recorded(file)["algorithms"][name],
-        {(one["a"], one["b"]): one for one in _recorded(file)["paired"] if one["split"] == "test"},
-    )
+    of = _recorded(file)["algorithms"][name]
     sentences = [
         f"{titles()[name]} on the dial `standard`: success {_share(of['test'], 'success')} on test tasks and {_share(of['unseen'], 'success')} on unseen families, "
         f"{of['test']['seeds']} seeds, {of['test']['n']} tasks a split."
     ]
     for other in others:
-        sign = 1.0 if (name, other) in found else -1.0
-        one = found.get((name, other)) or found[other, name]
-        bounds = sorted(sign * bound for bound in one["ci95"])
         title = titles()[other].replace("Initial policy", "the initial policy")
-        sentences.append(f"Less {title}: {_points(sign * one['difference'], bounds)} points.")
+        sentences.append(f"Less {title}: {_difference(file, 'test', name, other)[0]} points.")
     return "\n" + " ".join(sentences) + "\n\n"
 
 
@@ -171,18 +165,22 @@ def differences(file: str, split: str, *pairs: str) -> str:
     """Paired differences of success, in points, with 95% intervals over seeds and tasks."""
     from sweetrl_agent.algorithms.registry import titles
 
-    found = {(one["a"], one["b"]): one for one in _recorded(file)["paired"] if one["split"] == split}
     rows = []
     for pair in pairs:
         first, second = pair.split("-")
-        one = found.get((first, second))
-        sign = 1.0 if one else -1.0
-        one = one or found[second, first]
-        bounds = sorted(sign * bound for bound in one["ci95"])
-        ahead = one["seeds_ahead"] if sign > 0 else one["seeds"] - one["seeds_ahead"]
         name = f"{titles()[first]} minus {titles()[second]}".replace("Initial policy", "initial policy")
-        rows.append((name, _points(sign * one["difference"], bounds), f"{ahead} of {one['seeds']}"))
+        rows.append((name, *_difference(file, split, first, second)))
     return table((f"points of success, {split}", "difference", "seeds ahead"), rows)
+
+
+def _difference(file: str, split: str, first: str, second: str) -> tuple[str, str]:
+    """The success of one algorithm less another's, in points with its interval, and on how many seeds it is ahead. The file has one order of each pair."""
+    found = {(one["a"], one["b"]): one for one in _recorded(file)["paired"] if one["split"] == split}
+    sign = 1.0 if (first, second) in found else -1.0
+    one = found.get((first, second)) or found[second, first]
+    bounds = sorted(sign * bound for bound in one["ci95"])
+    ahead = one["seeds_ahead"] if sign > 0 else one["seeds"] - one["seeds_ahead"]
+    return _points(sign * one["difference"], bounds), f"{ahead} of {one['seeds']}"
 
 
 def returns(file: str, *names: str) -> str:
@@ -356,7 +354,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "stages": stages,
     "algorithms": algorithms,
     "results": results,
-    "yardsticks": yardsticks,
+    "results_and_scripted": results_and_scripted,
     "result": result,
     "differences": differences,
     "returns": returns,

@@ -154,8 +154,8 @@ def algorithm_credit(run: Run, name: str, episodes: Sequence[Episode]) -> list[T
     with closing(algorithm.sampler), closing(run.environment(run.train, 1)) as envs:
         if algorithm.requires & {"snapshot", "anchor"}:
             valid = [_with_states(algorithm, envs.envs[0], episode) for episode in valid]
-        found = iter(_turns_of(algorithm, valid))
-    return [[None] * len(e.turns) if e.is_void else next(found) for e in episodes]
+        of_valid = iter(_turns_of(algorithm, valid))
+    return [[None] * len(e.turns) if e.is_void else next(of_valid) for e in episodes]
 
 
 def _with_states(algorithm: OnPolicyAlgorithm, env: Any, episode: Episode) -> Episode:
@@ -189,15 +189,19 @@ def _accuracy(run: Run, episodes: Sequence[Episode], credit: Sequence[TurnCredit
                 truth = credit_by(exact, episode.messages, episode.hidden, needs_reply=False)
                 pairs = [(c, t) for c, t in zip(of_turns, truth, strict=True) if c is not None and t is not None]
                 by_task.setdefault(episode.task_id, []).extend(pairs)
-    found = [
+    correlations = [
         float(stats.spearmanr(*zip(*pairs, strict=True)).statistic)
         for pairs in by_task.values()
         if all(len({*values}) > 1 for values in zip(*pairs, strict=True)) and pairs
     ]
-    if not found:
+    if not correlations:
         return None
-    low, high = mean_interval(found)
-    return {"rank_correlation": round(float(np.mean(found)), 4), "ci95": [round(low, 4), round(high, 4)], "n": len(found)}
+    low, high = mean_interval(correlations)
+    return {
+        "rank_correlation": round(float(np.mean(correlations)), 4),
+        "ci95": [round(low, 4), round(high, 4)],
+        "n": len(correlations),
+    }
 
 
 def _open(given: CreditArguments, settings: dict[str, Any]) -> tuple[Run, str]:

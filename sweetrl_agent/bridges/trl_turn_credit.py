@@ -61,8 +61,8 @@ class TurnCreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     def _terms(self) -> list[list[float]]:
         """The credit of the turns of this process's dialogues, relative to the other dialogues of their tasks, which other processes may hold."""
         episodes = self.rollouts.episodes
-        own = [(e.task_id, of) for e, of in zip(episodes, credit_of_turns(self.critic, episodes), strict=True)]
-        everyone: list[tuple[str, TurnCredit]] = gather_object(own)
+        credited = [(e.task_id, of) for e, of in zip(episodes, credit_of_turns(self.critic, episodes), strict=True)]
+        everyone: list[tuple[str, TurnCredit]] = gather_object(credited)
         terms = credit_terms([task_id for task_id, _ in everyone], [of for _, of in everyone], self.credit_scale)
-        first = self.accelerator.process_index * len(own)
-        return terms[first : first + len(own)]
+        first = self.accelerator.process_index * len(credited)
+        return terms[first : first + len(credited)]

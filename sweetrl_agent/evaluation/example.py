@@ -38,7 +38,7 @@ def _dialogue(row: Row) -> str:
     lines = [
         line
         for name, message in zip(names, row["dialogue_history"], strict=True)
-        for line in _wrapped(f"{name:>{width}}", printable(message["content"]))
+        for line in wrapped(f"{name:>{width}}", printable(message["content"]), _WIDTH + 6 - width)
     ]
     if len(lines) > _MOST_LINES:
         lines = [*lines[:_MOST_LINES], f"[{len(lines) - _MOST_LINES} more lines are in the report]"]
@@ -54,7 +54,7 @@ def _speaker(message: Row) -> str:
     return name if message["role"] == "assistant" else f"to {name}"
 
 
-def _wrapped(name: str, text: str) -> list[str]:
-    width = _WIDTH + 6 - len(name)
+def wrapped(name: str, text: str, width: int) -> list[str]:
+    """A text as lines of at most `width` columns behind the name of its speaker, which stands on the first."""
     lines = [part for line in text.split("\n") for part in (textwrap.wrap(line, width, replace_whitespace=False) or [""])]
     return [f"{name if i == 0 else '':>{len(name)}}  {line}" for i, line in enumerate(lines)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from contextlib import closing
 from itertools import zip_longest
@@ -12,6 +11,7 @@ from colbench_gym.outside_text import printable
 from sweetrl_agent.algorithms.critics import open_critic
 from sweetrl_agent.core.critic import all_advantages
 from sweetrl_agent.core.episode import Episode, EpisodeKey
+from sweetrl_agent.evaluation.example import wrapped
 from sweetrl_agent.rollouts.play import play
 from sweetrl_agent.trainers.run import Run
 
@@ -83,6 +83,4 @@ def _turns(episode: Episode, gains: Sequence[float]) -> list[list[tuple[str, str
 
 
 def _wrapped(name: str, text: str, width: int) -> list[str]:
-    room = max(width - 7, 8)
-    parts = [part for line in text.split("\n") for part in (textwrap.wrap(line, room, replace_whitespace=False) or [""])]
-    return [f"{name if i == 0 else '':>5}  {part}" for i, part in enumerate(parts)]
+    return wrapped(f"{name:>5}", text, max(width - 7, 8))
