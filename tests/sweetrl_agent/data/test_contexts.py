@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sweetrl_agent.algorithms.sweet import _preference
-from sweetrl_agent.bridges.grpo_rollouts import _tokens
+from sweetrl_agent.bridges.turn_credit import sequences_of
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.core.hint import HINT
 from sweetrl_agent.core.messages import system_message
@@ -130,14 +130,13 @@ def test_on_policy_rows_and_the_bridge(family, turns, history, has_system, data)
     found = [(x, turn) for part in parts for x, turn in zip(_contexts(part.token_ids, part.turn_ids), part.turns, strict=True)]
     assert found == expected
     if history < 0:
-        row = _tokens(episode, instructions, chat)
-        token_ids = row["prompt_ids"] + row["completion_ids"]
-        marks = [0] * len(row["prompt_ids"]) + row["env_mask"]
-        assert len(row["logprobs"]) == len(row["env_mask"])
-        contexts = _contexts(token_ids, marks)
-        place = [context for context, _ in expected].index(contexts[0])
-        assert contexts == [context for context, _ in expected][place : place + len(contexts)]
-        assert not chat.is_append_only or len(parts) > 1 or len(contexts) == len(turns)
+        rows = list(sequences_of(episode, instructions, chat))
+        found = [
+            x for row in rows for x in _contexts(row.prompt_ids + row.completion_ids, [0] * len(row.prompt_ids) + row.mask)
+        ]
+        assert found == [context for context, _ in expected]
+        assert all(len(row.logprobs) == len(row.turn_ids) == len(row.mask) for row in rows)
+        assert [turn for row in rows for turn in dict.fromkeys(row.turn_ids) if turn] == [*range(1, len(turns) + 1)]
 
 
 @few
