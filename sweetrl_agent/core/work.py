@@ -74,6 +74,7 @@ class Work:
         reads, read: Forward passes over whole sequences, and their tokens.
         trainings, trained, steps: Forward and backward passes, their tokens, and optimizer steps.
         at_once: Dialogues in flight.
+        models: Models that speak or learn and are in memory together: those of a team.
         pass_tokens, pass_scored: Tokens of a pass, and those of them with logits.
     """
 
@@ -90,12 +91,13 @@ class Work:
     trained: float = 0.0
     steps: float = 0.0
     at_once: int = 1
+    models: int = 1
     pass_tokens: float = 0.0
     pass_scored: float = 0.0
 
     def __add__(self, other: Work) -> Work:
         values = {field.name: (getattr(self, field.name), getattr(other, field.name)) for field in fields(self)}
-        largest = ("at_once", "pass_tokens", "pass_scored")
+        largest = ("at_once", "models", "pass_tokens", "pass_scored")
         return Work(**{name: max(pair) if name in largest else pair[0] + pair[1] for name, pair in values.items()})
 
     @property

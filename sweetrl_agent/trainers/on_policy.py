@@ -364,7 +364,7 @@ class OnPolicyAlgorithm(Algorithm):
         if given.eval_every:
             of_test = config.iterations // given.eval_every * min(given.eval_every_tasks, len(run.held_out["test"]))
         played = episodes(count + of_test, lengths, config.tasks * config.group)
-        return Work(f"{count:,} episodes in {config.iterations} iterations") + played
+        return Work(f"{count:,} episodes in {config.iterations} iterations", models=len(self.folders)) + played
 
     def refuse_model(self, model: Any) -> None:
         """See `Algorithm`. A server can load new weights only as a LoRA adapter.

@@ -45,21 +45,23 @@ def memory_of(
         weight: Bytes of a weight and of an activation.
         processes: Processes that train together.
     """
-    weights = weight * shape.parameters
+    weights, others = weight * shape.parameters, work.models - 1
 
     def forward(tokens: float, scored: float) -> float:
         return weight * (3.0 * tokens * shape.kv_width * shape.layers + 8.0 * shape.vocab * scored)
 
     needs = [(0.0, 0.0)]
     if work.trained:
-        needs.append(_training(shape, work.pass_tokens, model, weight, processes))
+        least, most = _training(shape, work.pass_tokens, model, weight, processes)
+        needs.append((work.models * least, others * least + most))
     elif (
         work.read
     ):  # the critic's pass and the reference's: two models, but with LoRA the reference is the critic without its adapter
         models = 1 if model.lora else 2
         needs.append((weights, models * weights + forward(work.pass_tokens, work.pass_scored)))
     if work.sampled and model.engine == "transformers":
-        needs.append((weights, weights + forward(work.at_once * (lengths.dialogue + 64), work.at_once)))
+        spoken = work.models * weights
+        needs.append((spoken, spoken + forward(work.at_once * (lengths.dialogue + 64), work.at_once)))
     return max(least for least, _ in needs), max(most for _, most in needs)
 
 

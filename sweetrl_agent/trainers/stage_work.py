@@ -77,7 +77,8 @@ def num_evaluated(run: Run) -> int:
 
 def _evaluate(run: Run, lengths: Lengths) -> Work:
     count, given = num_evaluated(run), run.config.evaluation
-    work = Work(f"{count:,} episodes") + episodes(count, lengths, run.config.model.generation_batch)
+    models = max(1, len({*run.config.algorithm.policies.values()}))
+    work = Work(f"{count:,} episodes", models=models) + episodes(count, lengths, run.config.model.generation_batch)
     if getattr(run.config.algorithm, "critic", ""):  # dialogues that are shown get advantages, by the critic and its reference
         shown = _num_policies(run) * min(given.shown_dialogues, len(run.held_out["test"])) + given.hint_turns
         work += reading(2 * shown, 1, lengths.dialogue + lengths.hidden, lengths.spoken)

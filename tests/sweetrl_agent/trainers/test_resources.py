@@ -13,7 +13,7 @@ from sweetrl_agent.data.machine import available_memory, free_disk
 from sweetrl_agent.evaluation import comparison_job
 from sweetrl_agent.trainers import resources
 from sweetrl_agent.trainers.resources import check_disk, check_memory, disk_needed, memory_needed, warnings
-from sweetrl_agent.trainers.stage_work import num_collected
+from sweetrl_agent.trainers.stage_work import num_collected, works_of
 
 MIB, GIB = 2**20, 2**30
 LENGTHS = Lengths(turns=6, request=20, agent=10, reply=5, hidden=30, source="assumed")
@@ -116,6 +116,18 @@ def test_memory_by_hand(make_run, tiny_model_folder):
     assert least == pytest.approx(4 * parameters + resources._LIBRARIES, rel=1e-6)
     assert memory_needed(run, [], works, LENGTHS) == (0, 0)
     assert memory_needed(make_run(model="someone/on-the-hub", sft_dialogues=0), ["actor"], works, LENGTHS) == (0, 0)
+
+
+def test_every_policy_of_a_team_takes_memory(make_run, tiny_model_folder):
+    given = {"env": "ColBench-Team-v0", "model": str(tiny_model_folder), "sft_dialogues": 0, "dtype": "float32", "algorithm": "maporl"}
+    team, shared = make_run(**given), make_run(**given, **{"maporl.policies": "one"})
+    by_run = []
+    for run in (team, shared):
+        works = works_of(run, run.stages, [run.algorithm], LENGTHS)
+        by_run.append([memory_needed(run, [stage], works, LENGTHS)[0] - resources._LIBRARIES for stage in ("maporl", "evaluate")])
+    (trained, spoken), (of_one, with_initial) = by_run
+    assert len(team.algorithm.folders) == 6 and "" in team.algorithm.policies.values()
+    assert trained == pytest.approx(6 * of_one) and spoken == pytest.approx(7 / 2 * with_initial)
 
 
 def test_memory_that_may_not_suffice_is_a_warning(make_run, monkeypatch):
