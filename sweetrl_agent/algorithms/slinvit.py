@@ -145,7 +145,7 @@ class _Search:
         root = Node(payload=Reached(self.world.root, seed))
         try:
             plan = forward_search(
-                root, self.expand, self.value, self.config.depth, self.config.breadth, lambda node: node.payload.likelihood
+                root, self.expand, self.values, self.config.depth, self.config.breadth, lambda node: node.payload.likelihood
             )
         finally:
             self.world.restore()
@@ -156,11 +156,16 @@ class _Search:
         read = None if None in usage else tuple(map(sum, zip(*cast(Any, usage), strict=True)))
         return Utterance(**{**vars(chosen), "usage": read, "simulated_turns": self.world.turns})
 
-    def expand(self, node: Node) -> list[Node]:
-        """Steps 1 and 2: the likeliest utterances, said to the world."""
-        here: Reached = node.payload
-        seeds = [derive_seed(here.seed, "candidate", i) for i in range(self.config.samples)]
-        every = self.sample([here.spot.messages] * len(seeds), seeds)
+    def expand(self, nodes: list[Node]) -> list[list[Node]]:
+        """Steps 1 and 2: the likeliest utterances after each node, said to the world."""
+        reached: list[Reached] = [node.payload for node in nodes]
+        count = self.config.samples
+        seeds = [derive_seed(here.seed, "candidate", i) for here in reached for i in range(count)]
+        every = self.sample([here.spot.messages for here in reached for _ in range(count)], seeds)
+        return [self.children(here, every[i * count : (i + 1) * count]) for i, here in enumerate(reached)]
+
+    def children(self, here: Reached, every: Sequence[Utterance]) -> list[Node]:
+        """The likeliest of the utterances that were drawn in a state."""
         valid = [utterance for utterance in every if not utterance.error]
         if not valid:  # the agent's server has failed: the episode is void
             return [Node(is_over=True, payload=Reached(here.spot, here.seed, every[0], here.spot))]
@@ -177,28 +182,39 @@ class _Search:
         payload = Reached(reached, seed, utterance, here.spot, likelihood)
         return Node(self.config.lam * likelihood, reward, is_over, payload)
 
-    def value(self, node: Node) -> float:
-        """Step 3."""
-        reached: Reached = node.payload
-        if reached.utterance is None or reached.before is None or reached.utterance.error:
-            return 0.0
+    def values(self, nodes: list[Node]) -> list[float]:
+        """Step 3; the continuations of all nodes are played in lockstep."""
+        reached: list[Reached] = [node.payload for node in nodes]
         if self.score is not None:
-            return self.score(reached.before.messages, reached.before.hidden, reached.utterance.text)
-        if node.is_over:
-            return 0.0
-        returns = [self.rollout(reached.spot, derive_seed(reached.seed, "rollout", i)) for i in range(self.config.rollouts)]
-        return sum(returns) / len(returns)
+            return [self.scored(one) for one in reached]
+        count = self.config.rollouts
+        going = [i for i, node in enumerate(nodes) if not node.is_over for _ in range(count)]
+        seeds = [derive_seed(reached[i].seed, "rollout", number % count) for number, i in enumerate(going)]
+        returns = [0.0] * len(nodes)
+        for i, found in zip(going, self.rollouts([reached[i].spot for i in going], seeds), strict=True):
+            returns[i] += found / count
+        return returns
 
-    def rollout(self, spot: Spot, seed: int) -> float:
-        """Return of a continuation by the language model."""
-        total, is_over, turn = 0.0, False, 0
-        while not is_over and not 0 < self.config.horizon <= turn:
-            (utterance,) = self.sample([spot.messages], [derive_seed(seed, "turn", turn)])
-            if utterance.error:
-                raise utterance.error
-            spot, reward, is_over = self.world.step(spot, utterance.text, derive_seed(seed, "reply", turn))
-            total, turn = total + reward, turn + 1
-        return total
+    def scored(self, reached: Reached) -> float:
+        """The critic's score of the utterance that led to a state; 0 where the agent's server failed."""
+        if self.score is None or reached.utterance is None or reached.before is None or reached.utterance.error:
+            return 0.0
+        return self.score(reached.before.messages, reached.before.hidden, reached.utterance.text)
+
+    def rollouts(self, spots: list[Spot], seeds: Sequence[int]) -> list[float]:
+        """Returns of continuations by the language model, each by a seed."""
+        returns, going, turn = [0.0] * len(spots), list(range(len(spots))), 0
+        while going and not 0 < self.config.horizon <= turn:
+            said = self.sample([spots[i].messages for i in going], [derive_seed(seeds[i], "turn", turn) for i in going])
+            still = []
+            for i, utterance in zip(going, said, strict=True):
+                if utterance.error:
+                    raise utterance.error
+                spots[i], reward, is_over = self.world.step(spots[i], utterance.text, derive_seed(seeds[i], "reply", turn))
+                returns[i] += reward
+                still += [] if is_over else [i]
+            going, turn = still, turn + 1
+        return returns
 
     def sample(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """Utterances of the language model, whose costs are counted."""

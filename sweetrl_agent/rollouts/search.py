@@ -51,18 +51,18 @@ class Plan:
 
 def forward_search(
     root: Node,
-    expand: Callable[[Node], Sequence[Node]],
-    value: Callable[[Node], float],
+    expand: Callable[[list[Node]], Sequence[Sequence[Node]]],
+    value: Callable[[list[Node]], Sequence[float]],
     depth: int,
     breadth: int,
     rank: Callable[[Node], float] | None = None,
 ) -> Plan:
-    """The best path from a root.
+    """The best path from a root; of equally good ones the first. All nodes of a level are expanded together, and all last nodes are valued together.
 
     Args:
         root: A state that is not over.
-        expand: Makes the children of a node; called once for each.
-        value: Value of a last node: the return that is expected after it.
+        expand: Makes the children of each of some nodes, which have none yet.
+        value: Values of last nodes: the return that is expected after each.
         depth: Number of steps that are looked ahead.
         breadth: Children that are followed from each node, those of highest rank; 0 for all. Of equal ranks the earlier one.
         rank: Rank of a child; None for its prior.
@@ -70,23 +70,26 @@ def forward_search(
     Raises:
         ValueError: If the root has no children.
     """
-    best, num_paths = Plan([], -float("inf"), 0), 0
-    stack: list[tuple[Node, list[Node]]] = [(root, [])]
-    while stack:
-        node, path = stack.pop()
-        if len(path) == depth or node.is_over:
-            num_paths += 1
-            total = sum(step.prior + step.reward for step in path) + value(node)
-            if total > best.value:
-                best = Plan(path, total, 0)
-            continue
-        if node.children is None:
-            node.children = list(expand(node))
-        ranked = sorted(node.children, key=rank or (lambda child: child.prior), reverse=True)
-        stack += [(child, [*path, child]) for child in reversed(ranked[: breadth or None])]
-    if not best.path:
+
+    def followed(node: Node) -> list[Node]:
+        return sorted(node.children or [], key=rank or (lambda child: child.prior), reverse=True)[: breadth or None]
+
+    paths = [[root]]
+    for _ in range(depth):
+        fresh = [path[-1] for path in paths if path[-1].children is None and not path[-1].is_over]
+        for node, children in zip(fresh, expand(fresh) if fresh else [], strict=True):
+            node.children = list(children)
+        paths = [
+            longer
+            for path in paths
+            for longer in ([path] if path[-1].is_over else [[*path, child] for child in followed(path[-1])])
+        ]
+    values = value([path[-1] for path in paths]) if paths else []
+    totals = [sum(step.prior + step.reward for step in path[1:]) + last for path, last in zip(paths, values, strict=True)]
+    best = max(range(len(paths)), key=totals.__getitem__, default=None)
+    if best is None or totals[best] == -float("inf"):
         raise ValueError("A search needs a root with at least one child, and got none of finite value.")
-    return Plan(best.path, best.value, num_paths)
+    return Plan(paths[best][1:], totals[best], len(paths))
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,14 @@ def value_of(node):
     return node.payload[0]
 
 
+def values_of(nodes):
+    return [value_of(node) for node in nodes]
+
+
+def grown(nodes):
+    return [node.children for node in nodes]
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_without_limits_the_search_finds_the_best_of_all_paths(seed):
     root = random_tree(np.random.default_rng(seed), 3)
@@ -56,7 +64,7 @@ def test_without_limits_the_search_finds_the_best_of_all_paths(seed):
         total = so_far + node.prior + node.reward
         return [total + value_of(node)] if not node.children else [x for child in node.children for x in totals(child, total)]
 
-    plan = forward_search(root, lambda node: node.children, value_of, depth=3, breadth=0)
+    plan = forward_search(root, grown, values_of, depth=3, breadth=0)
     assert plan.value == pytest.approx(max(totals(root, 0.0))) and plan.num_paths == len(totals(root, 0.0))
 
 
@@ -66,17 +74,17 @@ def test_breadth_keeps_the_children_of_highest_rank_and_depth_ends_the_search():
     ]
     root, expanded = Node(), []
 
-    def expand(node):
-        expanded.append(node)
-        return children
+    def expand(nodes):
+        expanded.extend(nodes)
+        return [children] * len(nodes)
 
-    assert forward_search(root, expand, value_of, 1, 2).path[0].payload[1] == "c"
-    assert forward_search(root, expand, value_of, 1, 1).path[0].payload[1] == "b"
-    assert forward_search(root, expand, value_of, 1, 0).path[0].payload[1] == "a"
-    assert forward_search(root, expand, value_of, 1, 1, rank=value_of).path[0].payload[1] == "a"
+    assert forward_search(root, expand, values_of, 1, 2).path[0].payload[1] == "c"
+    assert forward_search(root, expand, values_of, 1, 1).path[0].payload[1] == "b"
+    assert forward_search(root, expand, values_of, 1, 0).path[0].payload[1] == "a"
+    assert forward_search(root, expand, values_of, 1, 1, rank=value_of).path[0].payload[1] == "a"
     assert expanded == [root]
     with pytest.raises(ValueError, match="at least one child"):
-        forward_search(Node(), lambda node: [], value_of, 1, 0)
+        forward_search(Node(), lambda nodes: [[]], values_of, 1, 0)
 
 
 def original_search():
@@ -108,9 +116,7 @@ def test_the_planner_takes_the_step_of_the_original(depth, breadth, alpha):
     for seed in range(20):
         root = random_tree(np.random.default_rng(seed), 3, alpha=alpha)
         theirs, steps = search(depth, breadth)(Original(root))
-        plan = forward_search(
-            root, lambda node: node.children, value_of, depth, breadth, rank=lambda node: node.prior + value_of(node)
-        )
+        plan = forward_search(root, grown, values_of, depth, breadth, rank=lambda node: node.prior + value_of(node))
         assert plan.path[0].payload[1] == theirs.node.payload[1]
         assert steps >= plan.num_paths
 
