@@ -25,9 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog="Other commands: python -m colbench_gym.play, python -m colbench_gym.grade, python -m colbench_gym.evaluate, python -m colbench_gym.new.",
     )
     parser.add_argument("id", nargs="*", help="ids to show (default: all)")
-    parser.add_argument(
-        "--markdown", action="store_true", help="also print what the page docs/environment_ids.md has around them"
-    )
+    parser.add_argument("--markdown", action="store_true", help="print the page docs/environment_ids.md")
     given = parser.parse_args(arguments)
     given.id = [name for text in given.id for name in listed(text, splits_blanks=True)]
     for name in given.id:

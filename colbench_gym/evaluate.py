@@ -3,9 +3,9 @@
     python -m colbench_gym.evaluate random oracle --tasks "embedded:test[:100]" --output runs/eval
     python -m colbench_gym.evaluate openai:MODEL@http://127.0.0.1:8000/v1 --concurrency 16
 
-A policy is `random` (uninformed), `random_actions` (uniform over the menu of an embedded task), `oracle` (hands in the reference),
+A policy is `random` (uninformed), `random_actions` (uniform over the menu of discrete actions), `oracle` (hands in the reference),
 `person` (at the terminal), `openai:MODEL@URL` (any OpenAI-compatible chat server), or `module:NAME`, a function of the messages or an agent
-of your own; NAME=POLICY gives it a name. All policies meet the same tasks with the same seeds.
+of your own; NAME=POLICY gives it a name. All policies play the same tasks with the same seeds.
 
 In OUTPUT: `evaluation.jsonl` (a row for every episode), `results.json` (means with 95% intervals, paired differences, tokens, cost) and
 `settings.json`. A killed evaluation resumes with the same command. `python -m sweetrl_agent.evaluate` adds models, run folders and a report.
@@ -59,12 +59,12 @@ _VALUES: tuple[tuple[str, Any, str], ...] = (
     ("--episodes", 1, "episodes per task and seed"),
     ("--simulator", "scripted", "a name, 'my_package:MyHuman', or JSON with \"name\" and arguments"),
     ("--sandbox", "auto", "sandbox that runs programs or renders pages"),
-    ("--max-turns", 0, "maximal number of messages of the agent; 0 for the task's own"),
+    ("--max-turns", 0, "maximal number of messages of the agent; 0 for the task's own limit"),
     ("--concurrency", 8, "dialogues at once"),
     (
         "--reasoning",
         AUTO,
-        "how models mark their thoughts, which are no part of the dialogue: auto for all marks that are known, none, or their own opening and closing "
+        "how models mark their thoughts, which are not part of the dialogue: auto for all known marks, none, or an opening and a closing "
         "mark, such as '<plan> </plan>'",
     ),
     ("--temperature", 0.8, "of chat models"),
@@ -79,11 +79,11 @@ _VALUES: tuple[tuple[str, Any, str], ...] = (
 _SWITCHES = (
     (
         "--isolate-generators",
-        "whether each reply of a human of your own has a state of the global random generators of its own",
+        "whether each reply of your own simulated human has its own state of the global random generators",
     ),
     (
         "--require-reproducible",
-        "refuse a human or sandbox whose trial episode does not repeat with the same seed, or is not played",
+        "refuse a simulated human or sandbox if its trial episode does not repeat with the same seed, or is not played",
     ),
     ("--replay-void", "play void episodes again, in place"),
     ("--dry-run", "check the settings, print the plan and play nothing"),

@@ -1,13 +1,13 @@
 """python -m colbench_gym.grade FILE --out SCORES.jsonl: grade a file of ColBench trajectories.
 
 Rows with `task` and `answer` are graded. A row without an answer counts as failed (outcome "no_answer"). For a task row, the
-reference itself is graded, which gives the upper bound of the benchmark. The file is read twice, row by row: in the first pass
+reference itself is graded: the upper bound of the benchmark. The file is read twice, row by row: in the first pass
 all rows are checked, in the second they are graded in batches, so the file need not fit in memory.
 
 SCORES has one line for each row, in order: index (from 0), tests_passed (in [0, 1]), success (0 or 1), outcome, and calls (the
 outcome of each hidden test). The file appears only when it is complete. Rows with outcome "ungradable" or "malformed" have no
-score: they hold zeros and are excluded from the means. With --explain, every row without success is printed too: what the author of
-its agent should change, where the answer shows it, and the failed tests, each with its call, the expected value, what the answer returned, and
+score: they hold zeros and are excluded from the means. With --explain, every row without success is printed too: advice
+to the agent's author, if the answer shows the mistake, and the failed tests, each with its call, the expected value, the returned value and
 the outcome.
 
 The output is plain ASCII, one line per item: text from rows, programs, file names and errors is escaped.
@@ -274,7 +274,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--reasoning",
         default=AUTO,
-        help="how the model marks its thoughts, which are no part of an answer: auto for all marks that are known, none, or its own opening and closing "
+        help="how the model marks its thoughts, which are not part of an answer: auto for all known marks, none, or an opening and a closing "
         "mark, such as '<plan> </plan>' (default: %(default)s)",
     )
     parser.add_argument(

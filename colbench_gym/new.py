@@ -1,7 +1,7 @@
-"""python -m colbench_gym.new NAME: a package with an environment of your own, which `python -m sweetrl_agent.train --env` takes at once.
+"""python -m colbench_gym.new NAME: write a package with an environment of your own, ready for `python -m sweetrl_agent.train --env`.
 
-NAME is the name of the package, such as `price_talks`. A folder of this name appears in the current one, or in `--folder`: the environment, a player for demonstrations, tests of
-what a trainer relies on, and a README with the commands. The game in it is a placeholder.
+NAME is the name of the package, such as `price_talks`. The command writes a folder of this name into the current one, or into `--folder`: the environment, a player for
+demonstrations, tests of the trainer's requirements, and a README with the commands. The game in it is a placeholder.
 """
 
 from __future__ import annotations

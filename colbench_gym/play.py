@@ -1,7 +1,7 @@
 """python -m colbench_gym.play: play the agent at the terminal.
 
 Type a message; an empty line sends it. Inside a code fence, empty lines belong to the code. ``I WANT TO ANSWER:`` starts your
-answer, which ends the episode and is graded. In a game of LMRL-Gym, every line is a message.
+answer: it is graded, and the episode ends. In a game of LMRL-Gym, every line is a message.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         default="auto",
         help='sandbox that runs your program or renders your page, by name, "package.module:Class" or JSON (default: %(default)s)',
     )
-    parser.add_argument("--max-turns", type=int, help="maximal number of your messages (default: the task's own budget)")
+    parser.add_argument("--max-turns", type=int, help="maximal number of your messages (default: the task's own limit)")
     parser.add_argument("--seed", type=int, help="seed of the random choice of a task")
     add_log_level(parser)
     return parser

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 #: What each command does, by its module.
 COMMANDS = {
     "train": "train an agent, by default with SWEET-RL, and report its improvement over the initial policy",
-    "compare": "train with several algorithms from the same initial policy, over several seeds",
+    "compare": "train several algorithms from the same initial policies, over several seeds",
     "evaluate": "evaluate any policy on any environment and split",
     "report": "write the page of a run folder",
-    "show": "play a task with the untrained and the trained policy of a run, side by side",
-    "credit": "write credit per turn of a run's dialogues, for other trainers",
+    "show": "play a task with the initial and the trained policy of a run, side by side",
+    "credit": "write the credit of every turn of a run's dialogues, for other trainers",
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the commands. Returns the exit status, 2 if words were given that name no help."""
+    """Print the commands. Returns the exit status, 2 for arguments other than `--help`."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words and words != ["--help"] and words != ["-h"]:
         known = words[0] if words[0] in COMMANDS else next(iter(COMMANDS))

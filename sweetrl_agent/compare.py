@@ -2,8 +2,8 @@
 
     python -m sweetrl_agent.compare --algorithms initial rft mtdpo sweet --seeds 5 --output runs/compare [settings of the main job]
 
-Every seed has its own run folder (`seed_0`, ...): a folder of the main job with the other algorithms' agents added. Finished stages
-are not run again: a killed comparison resumes when started again, and algorithms or seeds can be added later.
+Every seed has its own run folder (`seed_0`, ...), with the policies of all algorithms. Finished stages are not run again: a killed
+comparison resumes with the same command, and algorithms or seeds can be added later.
 """
 
 from __future__ import annotations

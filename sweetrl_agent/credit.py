@@ -4,9 +4,9 @@
     python -m sweetrl_agent.credit runs/first --critic untrained --outcome none --out credit.jsonl
     python -m sweetrl_agent.credit runs/first --critic vineppo --vineppo.k 3 --out credit.jsonl
 
-The dialogues are those that the run has collected, of its initial policy. `--critic` is any critic, or an on-policy algorithm whose rule gives numbers to turns.
-FILE has a row for each dialogue: tokens, mask, turn of each token, log-probabilities, advantages. FILE.about.json says what they are and, where the environment
-knows the exact advantage, how well the credit agrees with it.
+The dialogues are those that the run collected with its initial policy. `--critic` is any critic, or an on-policy algorithm that gives credit to turns.
+FILE has a row for each dialogue: tokens, mask, turn of each token, log-probabilities, advantages. FILE.about.json describes them. If the environment knows the
+exact advantage, it also says how well the credit agrees with it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     python -m sweetrl_agent.evaluate runs/first runs/first:initial
     python -m sweetrl_agent.evaluate Qwen/Qwen2.5-Coder-0.5B-Instruct openai:MODEL@http://HOST:PORT/v1 --prices prices.json
 
-A run folder brings its environment, held-out tasks, system prompt and sampling settings; flags override them. All policies meet the same
+A run folder brings its environment, held-out tasks, system prompt and sampling settings; flags override them. All policies play the same
 tasks with the same seeds. OUTPUT gets evaluation.jsonl, results.json and report.html. A killed evaluation resumes with the same command.
 """
 

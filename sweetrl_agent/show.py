@@ -1,10 +1,10 @@
-"""``python -m sweetrl_agent.show RUN``: the untrained and the trained policy of a run on the same task, side by side in the terminal.
+"""``python -m sweetrl_agent.show RUN``: the initial and the trained policy of a run on the same task, side by side in the terminal.
 
     python -m sweetrl_agent.show runs/first
     python -m sweetrl_agent.show runs/first --task 7 --seed 1
 
-Every turn shows what the agent asked, what the human said, and the information gain of this reply: how much likelier it makes the hidden reference, by the untrained
-policy. To play the agent yourself: `python -m colbench_gym.play`.
+Every turn shows the agent's message, the human's reply, and the reply's information gain: by how much it raises the log-likelihood of the hidden reference under the
+initial policy. To play the agent yourself: `python -m colbench_gym.play`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _run(given: argparse.Namespace) -> int:
             )
         run.records.refuse_changed_files(["initial/", *(f"{folder}/" for folder in run.algorithm.folders if folder)])
         algorithm = run.config.algorithms[run.algorithm.name]
-        played = play_both(run, task, given.seed, {"untrained": algorithm.load_initial(run), "trained": algorithm.load(run)})
+        played = play_both(run, task, given.seed, {"initial": algorithm.load_initial(run), "trained": algorithm.load(run)})
         width = given.width or shutil.get_terminal_size((120, 40)).columns
         print("\n".join(columns(played, gains_of(run, list(played.values())), width)))
     return 0

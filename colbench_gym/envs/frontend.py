@@ -73,7 +73,7 @@ class FrontendEnv(ColBenchEnv):
     * `on_error`: "raise" an error for a row that is not a valid task, or "skip" it.
     * `on_world_error`: "void" an episode in which the simulator or the browser failed (`env.unwrapped.world_error` then holds the
       error), or "raise" the error.
-    * `reasoning`: how the agent's model marks its thoughts, which are no part of the dialogue and never graded: "auto" for all marks that are known, "none"
+    * `reasoning`: how the agent's model marks its thoughts, which are not part of the dialogue and never graded: "auto" for all known marks, "none"
       for a model whose whole text is speech, or its own marks, such as "<plan> </plan>"; see `colbench_gym.reasoning`.
     * `render_mode`: "ansi" for the transcript, "rgb_array" for the last page as it looks.
     """

@@ -64,7 +64,7 @@ class Trial:
         )
         return (
             f"`env` {env!r} is not reproducible: two copies that play one episode with one seed and the same actions differ in "
-            f"{self.difference}, so the episodes of two policies are no pairs, and paired differences mean nothing here{way_out}."
+            f"{self.difference}, so episodes of two policies cannot be paired, and paired differences mean nothing here{way_out}."
         )
 
     def require(self, env: str) -> None:

@@ -1,8 +1,8 @@
-"""python -m colbench_gym.lmrl.data ID [--episodes N] [--output FILE] [--policy expert]: play the behaviour policies of a game, as LMRL-Gym made its data.
+"""python -m colbench_gym.lmrl.data ID [--episodes N] [--output FILE] [--policy expert]: play the behaviour policies of a game, which imitate LMRL-Gym's data.
 
 FILE is JSONL, one episode a row, in the trainer's schema (`sweetrl_agent.core.episode`), so that `--demonstrations` and offline algorithms read it.
-Episode i has the seed SEED + i, which is the task id that the trainer gives to it; the trainer's own test tasks begin at 1,000,000.
-The statistics are printed beside those of the paper. With `--policy expert` the game's expert plays.
+Episode i has the seed SEED + i, which is also its task id in the trainer. The trainer's test tasks begin at 1,000,000.
+The command prints the statistics beside the paper's. With `--policy expert` the game's expert plays.
 """
 
 from __future__ import annotations
@@ -183,14 +183,14 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("env_id", metavar="ID", help="such as LMRL-Maze-v0, or my_module:Mine-v0 of a game of your own")
-    parser.add_argument("--episodes", type=int, help=f"number of episodes (default: the paper's; {EPISODES} of another game)")
+    parser.add_argument("env_id", metavar="ID", help="such as LMRL-Maze-v0, or my_module:Mine-v0 for your own game")
+    parser.add_argument("--episodes", type=int, help=f"number of episodes (default: the paper's; for your own game {EPISODES})")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first episode (default: %(default)s)")
     parser.add_argument(
         "--output",
         type=Path,
         metavar="FILE",
-        help="JSONL file, which is replaced when all is played; without it, only the table is printed",
+        help="JSONL file, replaced after the last episode; without it, only the table is printed",
     )
     parser.add_argument("--policy", choices=POLICIES, default=POLICIES[0], help="who plays (default: %(default)s)")
     parser.add_argument(

@@ -157,7 +157,7 @@ def result(file: str, name: str, *others: str) -> str:
     ]
     for other in others:
         title = titles()[other].replace("Initial policy", "the initial policy")
-        sentences.append(f"Less {title}: {_difference(file, 'test', name, other)[0]} points.")
+        sentences.append(f"Difference from {title}: {_difference(file, 'test', name, other)[0]} points.")
     return "\n" + " ".join(sentences) + "\n\n"
 
 

@@ -43,13 +43,13 @@ class ATGRPOConfig(GRPOConfig):
         "Tasks per iteration; 32 in the released configuration. The defaults play 10,080 turns where a dialogue has 6 (1,800 such dialogues have 10,800).",
         least=1,
     )
-    group: int = setting(1, "Dialogues per task, each with groups of its own.", least=1)
+    group: int = setting(1, "Dialogues per task, each with its own groups.", least=1)
     k: int = setting(4, "Candidates K of every state; 8 in the released configuration.", least=2)
     agents: list[str] = setting([AGENT], "Names of the agents, as the environment gives them.")
     policies: str = setting("agent", "One policy for each 'agent', or 'one' for all. The paper has both.")
     local: float = setting(
         0.0,
-        "Weight w of the verifier's score of a turn's own text, beside what the team earns; the environment must have a verifier.",
+        "Weight w of the verifier's score of a turn's own text, added to the team's reward; the environment must have a verifier.",
     )
 
     def __post_init__(self) -> None:

@@ -36,14 +36,14 @@ class CriticConfig:
         "", "Model that the critic 'gain' reads with, a folder or hub name; empty for the initial policy's model."
     )
     gain_rule: str = setting(
-        "sum", f"Gain of a reply from those of the reference's tokens, one of {tuple(RULES)}. Used by the critic 'gain'."
+        "sum", f"How the gains of the reference's tokens are combined, one of {tuple(RULES)}. Used by the critic 'gain'."
     )
     gain_threshold: float = setting(
         0.0, "Noise level of gains in nats: gains above it score 1, others 0; 0 for the gain itself. Used by the critic 'gain'."
     )
     gain_noise: float = setting(
         0.0,
-        "Quantile of the gains by replies that tell nothing, of other tasks, that is the noise level in place of `gain_threshold`; 0 for that one. "
+        "Quantile of the gains of uninformative replies (from other tasks), as the noise level in place of `gain_threshold`; 0 keeps `gain_threshold`. "
         "Used by the critic 'gain'.",
         least=0,
         most=1,
@@ -61,11 +61,11 @@ class CriticConfig:
     critic_replies: bool = setting(
         True,
         "The critic reads the other side's replies. False hides them ('Noted.') and leaves the last turn, the answer, out of the loss: later turns then "
-        "cannot be judged by what was replied. Used by critics of log-ratios.",
+        "cannot be scored by the replies. Used by critics of log-ratios.",
     )
     critic_held_out: float = setting(
         0.0,
-        "Share of the tasks whose pairs are not trained on: the critic of the epoch with the least loss on them is kept. With 0 it is that of the last step. "
+        "Share of the tasks held out from the critic's training: the critic of the epoch with the lowest loss on their pairs is kept. 0 keeps the last step's. "
         "Used by critics of log-ratios.",
         least=0,
         most=0.5,

@@ -64,7 +64,8 @@ class MALTConfig:
     sft_batch: int = setting(8, "Nodes per optimizer step of SFT; 8 in the paper.", least=1)
     sft_epochs: float = setting(6.0, "Epochs of SFT.")
     dpo_generator: bool = setting(
-        False, "Whether the first role has DPO too. In the paper that lowered the accuracy on MATH from 52.25% to 51.25%."
+        False,
+        "Whether the first role is trained by DPO too. In the paper this lowered the accuracy on MATH from 52.25% to 51.25%.",
     )
     dpo_learning_rate: float = setting(3e-4, "Learning rate of DPO.")
     dpo_beta: float = setting(0.2, "Beta of DPO; 0.2 in the paper.")

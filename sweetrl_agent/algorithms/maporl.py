@@ -117,11 +117,11 @@ class MAPoRLConfig(TokenPPOConfig):
         "agent_round", "Policies of the coders: 'one' for all, one for each 'agent', or as in the paper for each 'agent_round'."
     )
     trained_coders: int = setting(
-        0, "So many coders are trained, the others stay at the initial policy; 0 for all, which is the paper's co-training."
+        0, "Number of trained coders; the others keep the initial policy. 0 for all: the paper's co-training."
     )
     interviewer: bool = setting(
         False,
-        "Whether the interviewer is trained too: all its turns are one PPO episode, whose return is that of step 3 without a score of its own.",
+        "Whether the interviewer is trained too: all its turns are one PPO episode, with the return of the later scores alone.",
     )
     turn_based: bool = setting(
         False,
@@ -133,8 +133,8 @@ class MAPoRLConfig(TokenPPOConfig):
     threshold: float = setting(0.5, "Scores above it are right, those below it wrong, for the bonus; 0.5 in the code.", most=1)
     alpha_with: float = setting(0.0, "Bonus for a change to the others' side; 0 in the code's scripts, up to 2 in the paper.")
     alpha_against: float = setting(0.0, "Bonus for a change away from the others' side; as `alpha_with`.")
-    beta_with: float = setting(0.0, "Bonus for a change of the others to one's own side; as `alpha_with`.")
-    beta_against: float = setting(0.0, "Bonus for a change of the others away from one's own side; as `alpha_with`.")
+    beta_with: float = setting(0.0, "Bonus for a change of the others to the coder's own side; as `alpha_with`.")
+    beta_against: float = setting(0.0, "Bonus for a change of the others away from the coder's own side; as `alpha_with`.")
 
     def __post_init__(self) -> None:
         """Refuse unknown names, and more coders in training than there are."""

@@ -88,7 +88,7 @@ class SweetConfig(CriticConfig):
     answers: str = setting(
         BY_CRITIC,
         "How answers among the candidates of a turn are paired: with all others by the critic ('critic'), among themselves by the critic ('apart'), or among "
-        "themselves by the verifier, which runs them ('verifier'). A critic of questions knows little of answers.",
+        "themselves by the verifier, which runs them ('verifier'). A critic of questions knows little about answers.",
     )
     last_must_answer: bool = setting(
         False,

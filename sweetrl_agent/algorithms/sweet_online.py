@@ -52,7 +52,7 @@ class SweetOnlineConfig(SweetConfig):
     """Settings of SWEET-RL in rounds: those of SWEET-RL for every round, and those of the rounds."""
 
     num_states: int = setting(270, "Turns with sampled candidates in each round; 0 for all.")
-    rounds: int = setting(3, "Rounds of play, critic and actor; 1 in the paper, which is SWEET-RL.", least=1)
+    rounds: int = setting(3, "Rounds of play, critic and actor; 1 in the paper (SWEET-RL).", least=1)
     tasks: int = setting(
         0,
         "Training tasks per round, in rotation; 0 for a share of them, so that all rounds play as many episodes as SWEET-RL collects.",

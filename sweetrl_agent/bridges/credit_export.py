@@ -42,9 +42,9 @@ class CreditArguments:
 
     run: str = setting("", "Folder of a run with collected dialogues (trajectories.jsonl).")
     critic: str = setting(
-        "gain", "A critic, or an on-policy algorithm whose rule gives credit to turns: a name or 'my_package:NAME'."
+        "gain", "A critic, or an on-policy algorithm that gives credit to turns: a name or 'my_package:NAME'."
     )
-    out: str = setting("", "File of the rows, in JSON lines; beside it, FILE.about.json says what they are.")
+    out: str = setting("", "File of the rows, in JSON lines; FILE.about.json describes them.")
     outcome: str = setting(
         "",
         "'standardized' over the task's episodes, 'centered', or 'none'. Empty: 'standardized' for critics, 'none' for algorithms.",

@@ -1,7 +1,7 @@
 """``python -m sweetrl_agent.config``: the package's files of settings, and all settings.
 
 python -m sweetrl_agent.config                    files for `--config`, by name
-python -m sweetrl_agent.config --path accelerate/zero3    where a file lies, e.g. for `accelerate launch --config_file`
+python -m sweetrl_agent.config --path accelerate/zero3    path of a file, e.g. for `accelerate launch --config_file`
 python -m sweetrl_agent.config --show quick       content of a file
 python -m sweetrl_agent.config --markdown > docs/settings.md
 """
@@ -23,8 +23,8 @@ _HEAD = """# Settings
 Every setting is a flag (`--num_tasks 300`), a line of a YAML file (`num_tasks: 300`, given by `--config`), and an argument in Python
 (`run_train(num_tasks=300)`). Settings of an algorithm stand under its name: `--grpo.clip 0.1` on the command line, and in a file or in Python a
 mapping, `grpo: {clip: 0.1}` or `run_train(algorithm="grpo", grpo={"clip": 0.1})`. A flag overrides the file, and the file overrides the defaults of
-the environment. Each run writes the settings that shape its results to `config.yaml` in its folder, which `--config` reads back: of algorithms,
-those of its own. A setting may change until the stage that it shapes has begun.
+the environment. Each run writes the settings that affect its results, those of its own algorithm included, to `config.yaml` in its folder; `--config` reads that file.
+A setting may change until the first stage that uses it has begun.
 
 `--help` shows the settings of the chosen algorithm (`--algorithm grpo --help`), `--help all` those of all.
 
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m sweetrl_agent.config", description="Files of settings, and all settings.")
     choice = parser.add_mutually_exclusive_group()
-    choice.add_argument("--markdown", action="store_true", help="print all settings as Markdown")
+    choice.add_argument("--markdown", action="store_true", help="print all settings as Markdown, the page docs/settings.md")
     choice.add_argument("--path", metavar="NAME", help="print the path of a file of the package")
     choice.add_argument("--show", metavar="NAME", help="print the content of a file of the package")
     given = parser.parse_args(arguments)

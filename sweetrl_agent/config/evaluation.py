@@ -41,15 +41,15 @@ class EvaluationArguments:
     )
     eval_pretrained: str = setting(
         "",
-        "After SFT of a pretrained model: also evaluate the base model, with this system prompt (see `system_prompt`); empty for not.",
+        "After SFT of a pretrained model: also evaluate the base model, with this system prompt (see `system_prompt`); empty: do not.",
     )
     hint_turns: int = setting(
         80,
-        "Turns with candidates on which it is measured how well the initial policy reads the hidden information; 0 for none.",
+        "Turns with candidates that measure how well the initial policy reads the hidden information; 0 for none.",
     )
     eval_every: int = setting(
         0,
-        "On-policy algorithms: evaluate the policy in training every so many iterations, on the first test tasks; 0 for never.",
+        "On-policy algorithms: iterations between evaluations of the policy in training, on the first test tasks; 0 for none.",
     )
     eval_every_tasks: int = setting(
         50, "Test tasks of these evaluations, one episode each, with the same seeds every time.", least=1
@@ -67,7 +67,7 @@ class CompareArguments:
     )
     seeds: list[Integer] = setting(
         (5,),
-        "Runs of each algorithm. One number is how many, with seeds `seed`, `seed` + 1, ...; several numbers are the seeds.",
+        "Runs of each algorithm. One number is a count, with seeds `seed`, `seed` + 1, ...; several numbers are the seeds.",
     )
     workers: int = setting(1, "Seeds that run in parallel, each with an equal share of the CPU cores.", least=1)
     critics: list[str] = setting(

@@ -64,7 +64,7 @@ class ModelArguments:
     )
     reasoning: str = setting(
         AUTO,
-        "How the model marks its thoughts, which are no part of the dialogue: 'auto' for all marks that are known, 'none' for a model whose whole text is "
+        "How the model marks its thoughts, which are not part of the dialogue: 'auto' for all known marks, 'none' for a model whose whole text is "
         "speech, or its own opening and closing mark, such as '<plan> </plan>'.",
     )
     max_new_tokens: int = setting(80, "Maximum number of tokens of an utterance; 1024 in the paper.", least=1)
@@ -80,7 +80,7 @@ class SFTArguments:
     initial_policy: str = setting(
         "packaged",
         "'packaged': the initial policy that comes with the package, if its seed and settings of SFT match, SFT otherwise; "
-        "'sft': always SFT. `compare` always makes it, for every seed.",
+        "'sft': always SFT. `compare` always trains it, for every seed.",
     )
     sft_dialogues: int = setting(
         6000, "Demonstrated dialogues for SFT; 0 for no SFT, for a pretrained model that converses by itself."

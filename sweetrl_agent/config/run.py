@@ -51,7 +51,7 @@ class RunArguments:
     )
     max_leak: float = setting(
         1.0,
-        "Largest mean share of the hidden code in the simulated human's replies: where collection, or an iteration of on-policy training, has more, the run ends. "
+        "Largest mean share of the hidden code in the simulated human's replies: the run stops if collection, or an iteration of on-policy training, has more. "
         "1 for no limit.",
         least=0,
         most=1,
@@ -64,7 +64,7 @@ class RunArguments:
         ("none",), "Experiment trackers: tensorboard, wandb, mlflow, or none. All stages write to one tracker run."
     )
     callbacks: list[str] = setting(
-        (), "'my_package:Class' of callbacks, of `sweetrl_agent.Callback` or `transformers.TrainerCallback`."
+        (), "Callbacks as 'my_package:Class': subclasses of `sweetrl_agent.Callback` or `transformers.TrainerCallback`."
     )
     log_level: str = setting("info", f"Least level of the messages on the screen: {', '.join(LEVELS)}.")
 

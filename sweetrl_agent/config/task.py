@@ -26,8 +26,8 @@ class TaskArguments:
     )
     demonstrations: str = setting(
         "",
-        'JSONL (or .json, .jsonl.gz, .parquet) of dialogues ({"messages": [...]}) for SFT, which for offline algorithms are episodes as in trajectories.jsonl, or a source of tasks '
-        "that the environment has demonstrations of, such as 'embedded:train'; empty for those of `tasks`.",
+        'Demonstrations for SFT: a file (.jsonl, .json, .jsonl.gz, .parquet) of dialogues, {"messages": [...]}, for offline algorithms of episodes as in trajectories.jsonl; '
+        "or a source of tasks that have demonstrations, such as 'embedded:train'. Empty: the demonstrations of `tasks`.",
     )
     tasks: str = setting(
         "embedded:train",

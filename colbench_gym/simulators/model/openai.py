@@ -78,7 +78,7 @@ class OpenAIHuman(Simulator):
         reasoning: How the model marks its thoughts: "auto" for all marks that are known, "none" for a model whose whole text is speech, or its own marks, such as
             "<plan> </plan>"; see `colbench_gym.reasoning`. A reply that is all thought, or a thought that never ends, is retried like an empty reply. So is a
             reply without marks that `max_tokens` cut, until a whole reply has shown that the server's replies do not begin with a thought that no mark opens.
-        hidden: What the model is told: the "reference", or a "specification" of it in words, which the same model writes once for each task. A specification with code is
+        hidden: Hidden information in the model's prompt: the "reference", or a "specification" of it in words, which the same model writes once for each task. A specification with code is
             written again, and refused after three tries. It is kept in the `cache`, if there is one.
 
     Raises:

@@ -21,8 +21,8 @@ def an_episode(texts, replies, success=0, outcome="wrong"):
 def test_turns_stand_beside_each_other_with_their_gain():
     left = an_episode(["Is there a fee?", "def f():\n    return 1"], ["Yes, 7."])
     right = an_episode(["A cap?", "A fee that is long enough to be wrapped into lines?", "7"], ["No.", "Yes."], 1, "passed")
-    lines = columns({"untrained": left, "trained": right}, [[4.25, 0.0], [-0.5, 3.0, 0.0]], 63)
-    assert lines[0] == "human  A fee, please." and lines[2].startswith("UNTRAINED") and lines[2].endswith("| TRAINED")
+    lines = columns({"initial": left, "trained": right}, [[4.25, 0.0], [-0.5, 3.0, 0.0]], 63)
+    assert lines[0] == "human  A fee, please." and lines[2].startswith("INITIAL") and lines[2].endswith("| TRAINED")
     assert (
         "agent  Is there a fee?         | agent  A cap?" in lines
         and " gain  +4.2 nats               |  gain  -0.5 nats" in lines
@@ -44,12 +44,12 @@ def test_both_play_the_task_as_the_run_would_and_only_read_it(small_run, capsys)
     before = {path: path.stat().st_mtime_ns for path in sorted(small_run.rglob("*"))}
     assert show.main([str(small_run), "--width", "100"]) == 0
     said = capsys.readouterr().out
-    assert "UNTRAINED" in said and "TRAINED" in said and " nats" in said and said.count("end  ") == 2
+    assert "INITIAL" in said and "TRAINED" in said and " nats" in said and said.count("end  ") == 2
     assert {path: path.stat().st_mtime_ns for path in sorted(small_run.rglob("*"))} == before
     run = open_recorded(str(small_run), ["untrained", "gain"])
     task, algorithm = run.test[0], run.config.algorithms["untrained"]
-    played = play_both(run, task, 0, {"untrained": algorithm.load_initial(run), "trained": algorithm.load(run)})
-    assert played["untrained"].messages[0] == played["trained"].messages[0]
+    played = play_both(run, task, 0, {"initial": algorithm.load_initial(run), "trained": algorithm.load(run)})
+    assert played["initial"].messages[0] == played["trained"].messages[0]
     again = play_both(run, task, 0, {"trained": algorithm.load(run)})
     assert again["trained"].messages == played["trained"].messages
     assert [len(of) for of in gains_of(run, [*played.values()])] == [len(e.turns) for e in played.values()]
