@@ -15,6 +15,7 @@ from colbench_gym.evaluation.summary import SCHEMA, differences, scores, used
 from colbench_gym.evaluation.table import table
 from colbench_gym.files import Row, write_text
 from colbench_gym.outside_text import printable
+from colbench_gym.progress import progress_file, tell_stage
 from colbench_gym.servers.usage import USAGE, Meter, metered_command
 
 #: Players of a policy on a split, by seed.
@@ -153,7 +154,7 @@ def evaluate(evaluation: Evaluation, explain: Explain | None = None) -> dict[str
     folder.prepare(evaluation.replay_void)
     for name, text in evaluation.files.items():
         write_text(evaluation.folder / name, text)
-    with metered_command(evaluation.meter):
+    with progress_file(evaluation.folder), metered_command(evaluation.meter):
         _play(evaluation, folder)
     rows = folder.rows(evaluation.metric)
     results = _results(evaluation, rows, folder.settings)
@@ -170,6 +171,7 @@ def _play(evaluation: Evaluation, folder: EvaluationFolder) -> None:
                 keys = [Key(task.id, index) for task in split.tasks for index in range(evaluation.episodes)]
                 with policy.open(name) as players:
                     for cell in left:
+                        tell_stage(cell.name)
                         with folder.recorded(cell) as file:
                             file.play(keys, players(cell.seed), cell.name, evaluation.max_void, evaluation.replay_void)
 

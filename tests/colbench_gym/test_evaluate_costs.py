@@ -48,7 +48,7 @@ def test_it_ends_at_the_limit_and_resumes_with_a_higher_one(is_human, server, pr
     assert len(server.requests) == sent
     assert main([*words, "--output", str(folder), "--max-cost", "100"]) == 0
     assert len(server.requests) == sent + per_episode * (6 - ended)  # nothing that had ended was played again
-    assert "cost {} of at most 100 (server_usage.jsonl)".format(len(server.requests)) in capsys.readouterr().err
+    assert f"cost {len(server.requests)} of at most 100 (server_usage.jsonl)" in capsys.readouterr().err
     assert main([*words, "--output", str(tmp_path / "whole")]) == 0
     rows = [read_rows(place / "evaluation.jsonl") for place in (folder, tmp_path / "whole")]
     assert rows[0] == rows[1] and not any(row["outcome"] == "void" for row in rows[0])

@@ -46,7 +46,8 @@ def test_requests_end_at_the_limit_and_a_higher_one_counts_those_before(server, 
         for _ in range(4):
             ask(server)
         with pytest.raises(
-            CostError, match=r"^The requests to model servers have cost 1.2, and `--max_cost` is 1, .* higher `--max_cost` resumes"
+            CostError,
+            match=r"^The requests to model servers have cost 1.2, and `--max_cost` is 1, .* higher `--max_cost` resumes",
         ):
             ask(server)
         ask(server, "free")
@@ -103,7 +104,10 @@ def test_a_server_that_reports_no_tokens_ends_the_command_only_where_there_is_a_
 
 
 def test_a_model_without_a_price_is_not_asked_and_adapters_have_the_highest_of_their_engine(server, tmp_path):
-    with metered(Meter(tmp_path / USAGE, PRICES, 1.0)), pytest.raises(CostError, match=r"^`prices` has no price of 'run/policy'"):
+    with (
+        metered(Meter(tmp_path / USAGE, PRICES, 1.0)),
+        pytest.raises(CostError, match=r"^`prices` has no price of 'run/policy'"),
+    ):
         ask(server, "run/policy")
     with metered(Meter(tmp_path / USAGE, PRICES, 0.2, ["free", "paid"])):
         ask(server, "run/policy")
@@ -134,6 +138,12 @@ def test_a_command_says_what_was_used_and_lives_with_a_line_that_a_kill_has_cut(
 def test_a_limit_needs_the_price_of_every_model():
     check_limit(0.0, {}, ["m"])
     check_limit(1.0, PRICES, ["paid", "", "free"])
-    for prices, models, named in ((PRICES, ["paid", "m"], "of 'm'"), ({}, ["m"], "of 'm'"), ({}, [""], "of every model on a server")):
-        with pytest.raises(ValueError, match=f"^`max_cost` needs the price {named}: give `--prices FILE`, JSON or YAML such as "):
+    for prices, models, named in (
+        (PRICES, ["paid", "m"], "of 'm'"),
+        ({}, ["m"], "of 'm'"),
+        ({}, [""], "of every model on a server"),
+    ):
+        with pytest.raises(
+            ValueError, match=f"^`max_cost` needs the price {named}: give `--prices FILE`, JSON or YAML such as "
+        ):
             check_limit(1.0, prices, models)

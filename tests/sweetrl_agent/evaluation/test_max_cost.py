@@ -48,7 +48,9 @@ def test_training_ends_at_the_limit_and_resumes_after_the_last_iteration(given, 
     assert len(server.requests) == 5 and (tmp_path / "run/grpo/checkpoint.pt").exists()
     assert main(words(given, max_cost=5)) == 2 and len(server.requests) == 5
     assert main(words(given, max_cost=50)) == 0
-    assert len(server.requests) == len(read_rows(tmp_path / "run" / USAGE)) == 5 + 4 + 2  # iteration 2, and two policies on a task
+    assert (
+        len(server.requests) == len(read_rows(tmp_path / "run" / USAGE)) == 5 + 4 + 2
+    )  # iteration 2, and two policies on a task
     assert "void" not in {row["outcome"] for row in read_rows(tmp_path / "run/evaluation.jsonl")}
 
 
