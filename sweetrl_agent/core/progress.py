@@ -11,15 +11,15 @@ from tqdm import tqdm
 from colbench_gym.progress import tell_progress
 
 
-class _Bar(tqdm):  # type: ignore[type-arg]
+class _Bar(tqdm):  # type: ignore[misc]
     """A bar that also counts, and tells, where it is not shown."""
 
     told: dict[str, Any]
 
-    def update(self, n: float | None = 1) -> bool | None:
+    def update(self, n: float = 1) -> Any:
         """See tqdm."""
         shown = super().update(n)
-        self.n += (n or 0) if self.disable else 0
+        self.n += n if self.disable else 0
         tell_progress(**self.told, done=self.n)
         return shown
 

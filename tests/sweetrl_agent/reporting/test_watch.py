@@ -23,7 +23,7 @@ from sweetrl_agent.reporting.watch import REMAKE_S, Watch, make_server
 
 from .made_up import ATTACK, write_comparison_folder, write_run_folder
 
-NAMES = lambda: ({}, {}, {})  # noqa: E731
+NAMES = lambda: ({}, {}, {})
 NONE = "There is no run in this folder yet. This page shows it when it begins."
 STOPPED = "Stopped: no process of this machine works in the folder. The command that began it resumes it."
 
