@@ -8,6 +8,7 @@ __all__ = [
     "AgentDownError",
     "AgentError",
     "ColBenchError",
+    "CostError",
     "SandboxError",
     "ScoringError",
     "SimulatorError",
@@ -35,6 +36,10 @@ class ScoringError(ColBenchError):
     """A reference cannot be graded, so answers to its task cannot be graded either."""
 
     reason = "the reference cannot be graded"
+
+
+class CostError(ColBenchError):
+    """A request to a model server is not sent, or cannot be counted, because of `--max_cost`. It voids no episode: the command ends, and resumes."""
 
 
 class AgentError(ColBenchError):

@@ -73,6 +73,11 @@ _VALUES: tuple[tuple[str, Any, str], ...] = (
     ("--timeout-s", 120.0, "time limit of a request to a chat server, seconds"),
     ("--max-retries", 5, "retries of a request to a chat server"),
     ("--prices", "", "JSON or YAML: model -> {input, output}, prices of a million tokens"),
+    (
+        "--max-cost",
+        0.0,
+        "most that all requests to model servers may cost, in the currency of the prices, earlier ones of the folder included; 0 for no limit",
+    ),
     ("--output", "runs/eval", "folder; an unfinished evaluation in it is resumed"),
 )
 #: Settings that are true or false.
@@ -199,6 +204,7 @@ class _World:
                 sampled_with(spec, self.sampling, _SAMPLING),
                 (*module_of(self.simulator), *inputs, *module_of(spec.text)),
                 partial(self.players, spec),
+                spec.model if spec.kind == "chat" else "",
             )
             for spec in specs
         ]
@@ -222,8 +228,8 @@ def _world(given: argparse.Namespace) -> _World:
     for name, least in (("episodes", 1), ("concurrency", 1), ("max_new_tokens", 1), ("max_retries", 0), ("max_turns", 0)):
         if getattr(given, name) < least:
             raise ValueError(f"`{name}` must be at least {least}, got {getattr(given, name)}.")
-    if not (given.timeout_s > 0 and 0 <= given.temperature < float("inf")):
-        raise ValueError("`timeout_s` must be more than 0 and `temperature` a number from 0 on.")
+    if not (given.timeout_s > 0 and 0 <= given.temperature < float("inf") and 0 <= given.max_cost < float("inf")):
+        raise ValueError("`timeout_s` must be more than 0, `temperature` and `max_cost` numbers from 0 on.")
     if min(given.seeds) < 0 or len(set(given.seeds)) < len(given.seeds):
         raise ValueError(f"`seeds` must be different numbers from 0 on, got {given.seeds}.")
     if given.env not in ENVIRONMENTS:
@@ -262,6 +268,7 @@ def _evaluation(given: argparse.Namespace, world: _World) -> Evaluation:
         versions=versions(),
         human=world.human,
         prices=read_prices(given.prices),
+        max_cost=given.max_cost,
         redo=given.redo,
         replay_void=given.replay_void == "true",
     )

@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import tempfile
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ Row = dict[str, Any]
 #: Whether this system locks files; Windows has no such locks.
 HAS_LOCKS = fcntl is not None
 _CHUNK_BYTES = 1 << 16
+_LOCK_TRIES = 5
 
 
 def write_text(path: Path, text: str) -> None:
@@ -172,6 +174,36 @@ def _line(row: Row) -> str:
     return json.dumps(row) + "\n"  # ASCII, so that a lone surrogate in a row is not an error
 
 
+def is_locked(folder: Path) -> bool | None:
+    """Whether a process of this machine works in a folder, or in one that it is in; None where the system has no locks.
+
+    It takes a shared lock for a moment, for which `locked` waits.
+    """
+    real = folder.resolve()
+    for place in (real, *real.parents) if HAS_LOCKS else ():
+        with contextlib.suppress(PermissionError, FileNotFoundError, NotADirectoryError):
+            descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            finally:
+                os.close(descriptor)
+    return False if HAS_LOCKS else None
+
+
+def _flock(descriptor: int, operation: int) -> None:
+    """Lock, and wait for the moment of `is_locked`."""
+    for _ in range(_LOCK_TRIES):
+        try:
+            fcntl.flock(descriptor, operation)
+        except BlockingIOError:
+            time.sleep(0.02)
+        else:
+            return
+    fcntl.flock(descriptor, operation)
+
+
 @contextlib.contextmanager
 def _locked_for_process(folder: Path, is_shared: bool = False) -> Iterator[None]:
     """Lock a folder for this process, or for all that share the lock. The kernel releases it when the process ends for any reason.
@@ -188,7 +220,7 @@ def _locked_for_process(folder: Path, is_shared: bool = False) -> Iterator[None]
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            _flock(descriptor, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ValueError(
                 f"Another process is working in {str(folder)!r}; wait until it ends, or give another `--output`."

@@ -1,12 +1,63 @@
-"""Progress of a command on standard error, without further packages."""
+"""Progress of a command: on standard error, and for `python -m sweetrl_agent.report --watch` in `progress.json` of its folder, while it works there."""
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TextIO
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TextIO
 
-REPORT_EVERY_S = 5.0
+from colbench_gym.files import write_json
+
+PROGRESS = "progress.json"
+REPORT_EVERY_S, WRITE_EVERY_S = 5.0, 2.0
+
+
+class _File:
+    """The file of this process; no file outside of a command that has one."""
+
+    path: Path | None = None
+    content: dict[str, Any]
+    written: float
+
+    @classmethod
+    def write(cls) -> None:
+        if cls.path is not None:
+            cls.written = time.monotonic()
+            with suppress(OSError):  # a run does not end for it
+                write_json(cls.path, cls.content)
+
+
+@contextmanager
+def progress_file(folder: Path) -> Iterator[None]:
+    """Keep `progress.json` in a folder for as long as the block runs. After an error it stays, and has the "error"."""
+    before, _File.path, _File.content, _File.written = _File.path, folder / PROGRESS, {}, 0.0
+    try:
+        yield
+    except BaseException as error:
+        _File.content["error"] = str(error)[:2000] or type(error).__name__
+        _File.write()
+        raise
+    else:
+        (folder / PROGRESS).unlink(missing_ok=True)
+    finally:
+        _File.path = before
+
+
+def tell_stage(stage: str, place: str = "") -> None:
+    """Write that a stage begins; `place` is its place among the stages, such as "2 of 5"."""
+    _File.content = {"stage": stage, "place": place, "since": time.time()}
+    _File.write()
+
+
+def tell_progress(**values: Any) -> None:
+    """Note how far the stage is, and write it every few seconds: "what", "done", "total" and "unit", or "step" and "metrics"."""
+    if _File.path is not None:
+        _File.content |= values
+        if time.monotonic() - _File.written >= WRITE_EVERY_S:
+            _File.write()
 
 
 class Progress:
@@ -27,6 +78,7 @@ class Progress:
 
     def show(self, done: int) -> None:
         """Report the number of items done so far, at most every few seconds, and at the end; nothing above the log level info."""
+        tell_progress(what=self._done_word.rstrip(":"), done=done, total=self._total, unit=self._unit)
         now = time.monotonic()
         is_quiet = logging.getLogger("colbench_gym").level > logging.INFO
         if is_quiet or (done < self._total and now - self._last < self._every_s):

@@ -2,6 +2,7 @@
 
     python -m sweetrl_agent.report RUN_OR_COMPARISON [--open]                  writes report.html
     python -m sweetrl_agent.report FOLDER_OF_RUNS [--open]                     writes index.html, a table of all runs below the folder
+    python -m sweetrl_agent.report RUN_OR_COMPARISON --watch [--port N]         shows it in the browser while it works; Ctrl-C ends that
     python -m sweetrl_agent.report RUN_OR_COMPARISON --chart NAME --output FILE.svg|FILE.png
 
 Only files are read, so a report can be made at any time, also while the run is in progress or after a crash: a section says so if its file is
@@ -14,6 +15,7 @@ import argparse
 import sys
 import webbrowser
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from colbench_gym.errors import ColBenchError
@@ -33,6 +35,10 @@ def _run(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(split_lists(words, ["algorithms"], ["algorithms"]))
     if (options.output or options.algorithms or options.metric or options.x or options.title) and not options.chart:
         refuse("--output, --algorithms, --metric, --x and --title are for --chart; name a chart, or leave them out.")
+    if options.watch and options.chart or options.port is not None and not options.watch:
+        refuse("`--port` is for --watch, and --chart is not; leave one of them out.")
+    if options.watch:
+        return _watch(options)
     from sweetrl_agent.reporting.pages import write_chart_of, write_page  # needs packages; `--help` needs none
 
     try:
@@ -46,6 +52,29 @@ def _run(arguments: Sequence[str] | None) -> int:
     return 0
 
 
+def _watch(options: argparse.Namespace) -> int:
+    """Serve the page of the folder until Ctrl-C."""
+    from sweetrl_agent.reporting.watch import make_server
+
+    try:
+        server = make_server(options.folder, options.port or 0, _names)
+    except ValueError as error:
+        refuse(error)
+    with server, suppress(KeyboardInterrupt):
+        address = f"http://127.0.0.1:{server.server_port}/"
+        print(f"{options.folder}: {address} (Ctrl-C ends it)", flush=True)
+        if options.open:
+            webbrowser.open(address)
+        server.serve_forever()
+    return 0
+
+
+def _port(text: str) -> int:
+    if not (text.isdecimal() and int(text) < 65536):
+        raise argparse.ArgumentTypeError(f"must be from 0 to 65535, got {text[:20]!r}")
+    return int(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program_name("sweetrl_agent.report"), description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -54,6 +83,10 @@ def _parser() -> argparse.ArgumentParser:
         "folder", type=_path, help="folder of a run, of a comparison, or of many; with --chart also a comparison's results.json"
     )
     parser.add_argument("--open", action="store_true", help="open the page or the chart in the browser")
+    parser.add_argument(
+        "--watch", action="store_true", help="show the run while it works, on a page that keeps itself up to date"
+    )
+    parser.add_argument("--port", type=_port, metavar="N", help="port of --watch on 127.0.0.1 (default: a free one)")
     parser.add_argument(
         "--chart",
         metavar="NAME",

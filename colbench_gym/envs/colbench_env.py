@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 import gymnasium as gym
 
 from colbench_gym.dialogue import Dialogue
-from colbench_gym.errors import ColBenchError
+from colbench_gym.errors import ColBenchError, CostError
 from colbench_gym.generators import PrivateGenerators
 from colbench_gym.outside_text import encodable
 from colbench_gym.reasoning import AUTO, Reasoning
@@ -174,7 +174,7 @@ class ColBenchEnv(gym.Env[str, str]):
             reply = self._ask(self._task)
             self._count_human_tokens()
         except ColBenchError as error:
-            if self.on_world_error == "raise":
+            if self.on_world_error == "raise" or isinstance(error, CostError):
                 self._dialogue, self.np_random.bit_generator.state = dialogue_before, rng_before
                 raise
             return self._void(error)

@@ -16,7 +16,7 @@ from colbench_gym.agents.menu import MenuAgent, own_agent, uniform
 from colbench_gym.agents.person import PersonAgent
 from colbench_gym.agents.scripted import OracleAgent, menu_of, random_agent
 from colbench_gym.envs.colbench_env import ColBenchEnv
-from colbench_gym.errors import AgentDownError, AgentError, reason_of
+from colbench_gym.errors import AgentDownError, AgentError, CostError, reason_of
 from colbench_gym.evaluation.policies import PolicySpec
 from colbench_gym.evaluation.rows import (
     FAILED_TASKS,
@@ -102,7 +102,7 @@ class AgentPlayer:
                 on_end()
                 self._tell(played.row)
                 yield [played]
-        except AgentDownError as error:
+        except (AgentDownError, CostError) as error:
             self._end(threads)
             ended = [future.result() for future in ahead if not future.cancelled() and future.exception() is None]
             raise StoppedError(str(error), [episode for episode in ended if not is_void(episode.row)]) from None

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from colbench_gym.evaluation.folder import RESULTS, ROWS, Cell, EvaluationFolder, Settings
-from colbench_gym.evaluation.prices import Prices
+from colbench_gym.evaluation.prices import Prices, check_limit
 from colbench_gym.evaluation.rows import Key, Player
 from colbench_gym.evaluation.summary import SCHEMA, differences, scores, used
 from colbench_gym.evaluation.table import table
 from colbench_gym.files import Row, write_text
 from colbench_gym.outside_text import printable
+from colbench_gym.progress import progress_file, tell_stage
+from colbench_gym.servers.usage import USAGE, Meter, metered_command
 
 #: Players of a policy on a split, by seed.
 Players = Callable[[int], Player]
@@ -32,6 +34,7 @@ class EvaluatedPolicy:
         settings: What its rows depend on, for `settings.json`: "policy" and, if it has one, its "model" and how that samples.
         inputs: What its rows depend on, by input names (`colbench_gym.digests`).
         open: Opens its players on a split, by its name; closed after the last seed. Opened only if episodes are left.
+        served: Name of its model in the prices, where it is on a server; "" for none.
     """
 
     name: str
@@ -39,6 +42,7 @@ class EvaluatedPolicy:
     settings: Mapping[str, Any]
     inputs: Sequence[str]
     open: Callable[[str], AbstractContextManager[Players]]
+    served: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ class Evaluation:
         versions: Versions of packages.
         human: Name of the simulated human's model; "" if it is not a model.
         prices: Price of every model; {} for none.
+        max_cost: Largest cost of the requests to model servers, by the prices; 0 for no limit.
         redo: Policies, or names of cells, whose episodes are played again.
         replay_void: Whether void episodes are played again.
         max_void: Share of void episodes in a cell above which it stops.
@@ -93,10 +98,21 @@ class Evaluation:
     versions: Mapping[str, Any]
     human: str = ""
     prices: Prices = field(default_factory=dict)
+    max_cost: float = 0.0
     redo: Sequence[str] = ()
     replay_void: bool = False
     max_void: float = 1.0
     files: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse a limit of costs that cannot be kept."""
+        check_limit(self.max_cost, self.prices, [self.human, *(policy.served for policy in self.policies)])
+
+    @property
+    def meter(self) -> Meter:
+        """Counts the requests to model servers in the folder."""
+        served = [policy.served for policy in self.policies if policy.served]
+        return Meter(self.folder / USAGE, self.prices, self.max_cost, served)
 
     @property
     def settings(self) -> Settings:
@@ -138,20 +154,26 @@ def evaluate(evaluation: Evaluation, explain: Explain | None = None) -> dict[str
     folder.prepare(evaluation.replay_void)
     for name, text in evaluation.files.items():
         write_text(evaluation.folder / name, text)
-    for policy in evaluation.policies:
-        for name, split in evaluation.splits.items():
-            if left := folder.left(policy.name, name):
-                keys = [Key(task.id, index) for task in split.tasks for index in range(evaluation.episodes)]
-                with policy.open(name) as players:
-                    for cell in left:
-                        with folder.recorded(cell) as file:
-                            file.play(keys, players(cell.seed), cell.name, evaluation.max_void, evaluation.replay_void)
+    with progress_file(evaluation.folder), metered_command(evaluation.meter):
+        _play(evaluation, folder)
     rows = folder.rows(evaluation.metric)
     results = _results(evaluation, rows, folder.settings)
     if explain is not None:
         explain(rows, results)
     folder.write_results(results)
     return results
+
+
+def _play(evaluation: Evaluation, folder: EvaluationFolder) -> None:
+    for policy in evaluation.policies:
+        for name, split in evaluation.splits.items():
+            if left := folder.left(policy.name, name):
+                keys = [Key(task.id, index) for task in split.tasks for index in range(evaluation.episodes)]
+                with policy.open(name) as players:
+                    for cell in left:
+                        tell_stage(cell.name)
+                        with folder.recorded(cell) as file:
+                            file.play(keys, players(cell.seed), cell.name, evaluation.max_void, evaluation.replay_void)
 
 
 def _results(evaluation: Evaluation, rows: Sequence[Row], settings: Settings) -> dict[str, Any]:

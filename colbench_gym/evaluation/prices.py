@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,26 @@ def read_prices(path: str) -> dict[str, tuple[float, float]]:
     if not isinstance(prices, dict):
         raise ValueError(f"`prices` must map models to prices, got {path!r}.")
     return {str(model): _price(str(model), given) for model, given in prices.items()}
+
+
+def check_limit(max_cost: float, prices: Prices, models: Collection[str]) -> None:
+    """Refuse a limit that cannot be kept.
+
+    Args:
+        max_cost: Largest cost of the requests to model servers; 0 for no limit.
+        prices: Price of every model.
+        models: Models that are asked on servers; "" for none.
+
+    Raises:
+        ValueError: If there is a limit, and a model has no price.
+    """
+    missing = [model for model in dict.fromkeys(models) if model and model not in prices]
+    if max_cost and (missing or not prices):
+        of = f"the price of {missing[0][:100]!r}" if missing else "the price of every model on a server"
+        raise ValueError(
+            f'`max_cost` needs {of}: give `--prices FILE`, JSON or YAML such as {{"{(missing or ["MODEL"])[0][:100]}": {{"input": 0.15, "output": 0.6}}}} for a '
+            "million tokens (zeros for a server of your own), or leave `max_cost` out."
+        )
 
 
 def cost_of(prices: Prices, model: str, prompt_tokens: int | None, generated_tokens: int | None) -> float | None:

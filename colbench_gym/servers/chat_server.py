@@ -22,7 +22,8 @@ from http.cookiejar import CookieJar
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from colbench_gym.servers.completion import FILTER, Completion, read_completion
+from colbench_gym.servers import usage
+from colbench_gym.servers.completion import FILTER, Completion, read_completion, usage_of
 from colbench_gym.servers.dialect import DEVELOPER, IN_USER, adapted, known_changes, refusal, remember
 from colbench_gym.servers.errors import RequestError, status_error
 from sandboxes.extras import pip_install
@@ -109,7 +110,11 @@ class ChatServer:
 
         Raises:
             RequestError: If the server sent no completion.
+            CostError: If `--max_cost` allows no request.
         """
+        meter = usage.current()
+        if meter is not None:
+            meter.check(request["model"])
         changes = tried = known_changes(self.url, request["model"])
         while True:
             sent = adapted(request, changes)
@@ -117,6 +122,8 @@ class ChatServer:
             try:
                 completion = read_completion(_successful(status, headers, body))
             except RequestError as error:
+                if meter is not None and (used := usage_of(body)):  # a reply of no use is paid too
+                    meter.count(request["model"], used)
                 if error.is_filtered:
                     return Completion("", finish_reason=FILTER)
                 change = refusal(error, body, sent)
@@ -125,6 +132,8 @@ class ChatServer:
                 tried, changes = tried | {change}, (changes - {DEVELOPER} if change == IN_USER else changes) | {change}
                 continue
             remember(self.url, request["model"], changes)
+            if meter is not None:
+                meter.count(request["model"], completion.usage)
             return completion
 
     def models(self) -> list[tuple[str, str]]:

@@ -85,6 +85,14 @@ def read_completion(body: bytes) -> Completion:
     return Completion(text, thought, reason, _usage(reply.get("usage"), bool(text)), *_tokens(choice))
 
 
+def usage_of(body: bytes) -> Usage | None:
+    """The tokens that a reply reports, also one that is no completion; None if it reports none."""
+    try:
+        return _usage(_reply(body).get("usage"), has_text=False)
+    except RequestError:
+        return None
+
+
 def finish_reason(given: Any) -> str:
     """The reason that a server, or a framework that asks one, gives for the end of a message, in our own words; `STOP` for None.
 

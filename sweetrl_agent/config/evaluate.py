@@ -20,6 +20,8 @@ RUN_SETTINGS = (
     "ray_workers",
     "ray_address",
     "max_void",
+    "prices",
+    "max_cost",
     "replay_void",
     "require_reproducible",
     "dry_run",
@@ -50,7 +52,6 @@ class EvaluateArguments:
     )
     output: str = setting("runs/eval", "Folder of the evaluation; an unfinished one in it is resumed.")
     redo: list[str] = setting((), "Policies whose episodes are played again, from the first.")
-    prices: str = setting("", "JSON or YAML file: model -> {input, output}, prices of a million tokens. Empty for none.")
     api_key_env: str = setting("OPENAI_API_KEY", "Environment variable with the key of chat servers.")
     timeout_s: float = setting(120.0, "Time limit of a request to a chat server, in seconds.", above=0)
     max_retries: int = setting(5, "Retries of a request to a chat server.")

@@ -34,8 +34,8 @@ from sweetrl_agent.envs.registry import check_env, find_record
 
 #: Settings that affect no result: of the folder, the stage and the machine.
 _OF_MACHINE = (
-    "output", "stage", "redo", "dry_run", "gpu", "threads", "ray_workers", "ray_address", "server_urls", "max_void", "max_leak", "replay_void",
-    "require_reproducible", "report_to", "log_level",
+    "output", "stage", "redo", "dry_run", "gpu", "threads", "ray_workers", "ray_address", "server_urls", "max_void", "max_leak", "prices", "max_cost",
+    "replay_void", "require_reproducible", "report_to", "log_level",
 )  # fmt: skip
 #: Settings by part; each part is an attribute of `Config`.
 PARTS: Mapping[str, type] = {

@@ -56,6 +56,12 @@ class RunArguments:
         least=0,
         most=1,
     )
+    prices: str = setting("", "JSON or YAML file: model -> {input, output}, prices of a million tokens. Empty for none.")
+    max_cost: float = setting(
+        0.0,
+        "Most that the requests to model servers may cost, in the currency of `prices`, those of earlier commands in the folder included: the run then ends, and "
+        "resumes with a higher limit. 0 for no limit.",
+    )
     replay_void: bool = setting(False, "Play void episodes again, in place, until a later stage has used the episodes.")
     require_reproducible: bool = setting(
         False, "Refuse an environment whose trial episode does not repeat with the same seed and actions, or cannot be played."

@@ -78,6 +78,16 @@ class TaskArguments:
         """The simulator in the form that `colbench_gym.simulators.make` accepts."""
         return spec_of("simulator", self.simulator)
 
+    @property
+    def human_model(self) -> str:
+        """Name of the model that plays the simulated human; "" if none does."""
+        return human_model(self.simulator_spec())
+
     def sandbox_spec(self) -> Any:
         """The sandbox in the form that `sandboxes.make` accepts."""
         return spec_of("sandbox", self.sandbox)
+
+
+def human_model(spec: Any) -> str:
+    """Name of the model of a simulated human, by its specification; "" if there is none."""
+    return str(spec.get("model", "")) if isinstance(spec, dict) else ""

@@ -18,6 +18,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from colbench_gym.progress import tell_progress
+
 if TYPE_CHECKING:
     from sweetrl_agent.core.episode import Episode
 
@@ -98,6 +100,7 @@ class Callbacks:
         """
         if event in ("on_log", "on_evaluate"):
             values = (*values[:-1], numbers(values[-1]))
+            tell_progress(step=values[1], metrics=values[-1])
         continues = True
         for callback in self._begun if event == "on_run_end" else self._callbacks:
             try:

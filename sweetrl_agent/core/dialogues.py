@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import gymnasium as gym
 
-from colbench_gym.errors import ColBenchError
+from colbench_gym.errors import ColBenchError, CostError
 from colbench_gym.generators import PrivateGenerators
 
 #: Outcomes of an episode: terminated, truncated at its limit of turns, or void because the environment failed.
@@ -199,6 +199,8 @@ class TextDialogue:
             with self._isolated():
                 observation, reward, terminated, truncated, info = step(action)
         except WORLD_ERRORS as error:
+            if isinstance(error, CostError):
+                raise
             self.world_error = error
             self._metrics = {"outcome": VOID, "turns": self._turns}
             return "", 0.0, False, True, {}

@@ -11,6 +11,8 @@ _ALWAYS = (
     ("stages.json", "for each stage: digests of its inputs and outputs, wall time, peak memory, metrics"),
     ("versions.json", "versions of Python and packages, commit and machine"),
     ("metrics.jsonl", "metrics of training, by stage and step; a copy from `stages.json`"),
+    ("progress.json", "the stage in progress, for `report --watch`; only while the run works, or with the error that ended it"),
+    ("server_usage.jsonl", "tokens of each request to a model server; only with model servers"),
     ("timings.jsonl", "wall time of these steps, which differs between equal runs"),
 )
 _FILES = {

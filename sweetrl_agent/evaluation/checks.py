@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import closing
+from pathlib import Path
+from typing import Any
 
+from colbench_gym.evaluation.prices import check_limit, read_prices
+from colbench_gym.servers.usage import USAGE, Meter
 from sandboxes.named import nearest
 from sweetrl_agent.algorithms.critic_settings import SWEET
 from sweetrl_agent.algorithms.critics import CRITICS, check_needs
 from sweetrl_agent.algorithms.registry import refuse_missing
 from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.config.job import Config
+from sweetrl_agent.config.task import human_model
 from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.settings import refuse_secrets
 from sweetrl_agent.evaluation.dials import read_results
@@ -57,7 +62,33 @@ def check(config: Config, others: Collection[str] = ()) -> None:
                 f"`compare --algorithms {' '.join(missing)} {algorithm.name}`."
             )
     check_needs([*config.algorithms, *others], config)
+    check_costs(config)
     check_trial(config)
+
+
+def check_costs(config: Config, simulators: Sequence[Any] = ()) -> None:
+    """Refuse a limit of costs without the prices of all models on servers.
+
+    Args:
+        config: All settings.
+        simulators: Specifications of further simulated humans.
+
+    Raises:
+        ValueError: As `check_limit` and `read_prices`.
+    """
+    models = [*served(config), config.task.human_model, *map(human_model, simulators)]
+    check_limit(config.run.max_cost, read_prices(config.run.prices), models)
+
+
+def served(config: Config) -> list[str]:
+    """The models of the agent that are on servers, by their names in the prices."""
+    return [config.model.model] if config.model.engine == "server" else []
+
+
+def meter_of(config: Config) -> Meter:
+    """What counts the requests of a run or a comparison to model servers, in its folder."""
+    given = config.run
+    return Meter(Path(given.output) / USAGE, read_prices(given.prices), given.max_cost, served(config))
 
 
 def _check_agents(config: Config) -> None:
@@ -97,7 +128,7 @@ def check_comparison(given: CompareArguments, config: Config) -> None:
         raise ValueError("`critic` is a setting of `train`; in `compare` name critics in `--algorithms` and `--critics`.")
     for simulator in given.simulators:
         refuse_secrets("simulators", simulator)
-        simulator_spec(simulator, config.record)
+    check_costs(config, [simulator_spec(simulator, config.record) for simulator in given.simulators])
     if given.baseline:
         recorded(given.baseline, config.record.metric)
     for folder in given.dials:

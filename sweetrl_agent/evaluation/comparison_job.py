@@ -14,6 +14,7 @@ import yaml
 
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import check_output, locked, read_json, read_rows, write_json, write_text
+from colbench_gym.servers.usage import metered_command
 from colbench_gym.stage_records import COMPARISON, FILE, StageRecords, refuse_other_kind
 from sandboxes.logs import shown_logs
 from sandboxes.programs import program_name
@@ -26,7 +27,7 @@ from sweetrl_agent.config.job import COMPARE, SECTIONS, Config
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.settings import build
-from sweetrl_agent.evaluation.checks import check_comparison, chosen_critics, seed_numbers
+from sweetrl_agent.evaluation.checks import check_comparison, chosen_critics, meter_of, seed_numbers
 from sweetrl_agent.evaluation.comparison import all_results, table
 from sweetrl_agent.evaluation.costs import COLUMNS
 from sweetrl_agent.evaluation.failures import explain_shown, failures_of
@@ -85,7 +86,7 @@ def run(
                 check_disk([Run(of_seed, is_dry=True) for of_seed in configs], trained(given, config))
                 StageRecords(out, kind=COMPARISON).save()
             write_settings(out, settings)
-        with ending_with(ColBenchError, ValueError):
+        with ending_with(ColBenchError, ValueError), metered_command(meter_of(config)):
             results = _run_all(given, config, callbacks)
         if given.submit:
             write_json(Path(given.submit), entry(results, given, config))

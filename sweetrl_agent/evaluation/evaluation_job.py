@@ -86,7 +86,7 @@ def parse(words: Sequence[str] | None, defaults: Mapping[str, Any] = NONE, descr
     shared = with_defaults_of_environment({**brought, **settings})
     place = {"tasks": "none", "model": "none", "output": given.output, "eval_episodes": given.episodes}
     base = make_config({name: value for name, value in shared.items() if name in SHARED.settings} | place, ["initial"])
-    return Request(given, base, tuple(policies), frozenset(settings), read_prices(given.prices))
+    return Request(given, base, tuple(policies), frozenset(settings), read_prices(base.run.prices))
 
 
 def _with_policies(words: Sequence[str]) -> list[str]:

@@ -132,8 +132,7 @@ class Request:
     @property
     def human(self) -> str:
         """Name of the model that plays the simulated human; "" if none does."""
-        spec = self.base.task.simulator_spec()
-        return str(spec.get("model", "")) if isinstance(spec, dict) else ""
+        return self.base.task.human_model
 
     def evaluation(self) -> Evaluation:
         """What is evaluated.
@@ -160,6 +159,7 @@ class Request:
             versions=installed,
             human=self.human,
             prices=self.prices,
+            max_cost=self.base.run.max_cost,
             redo=given.redo,
             replay_void=self.base.run.replay_void,
             max_void=self.base.run.max_void,
@@ -178,7 +178,9 @@ class Request:
         if isinstance(spec, MixtureSpec):
             settings |= spec.sampled_with
         inputs = (*input_names(config, ("env", "human")), *policy_inputs(spec))
-        return EvaluatedPolicy(spec.name, about, settings, inputs, partial(self._players, spec))
+        is_served = spec.kind == "chat" or (isinstance(spec, ModelSpec) and config.model.engine == "server")
+        served = spec.model if is_served else ""
+        return EvaluatedPolicy(spec.name, about, settings, inputs, partial(self._players, spec), served)
 
     @contextmanager
     def _players(self, spec: PolicySpec, split: str) -> Iterator[Players]:
@@ -210,7 +212,13 @@ class Request:
         task = {name: getattr(self.base.task, name) for name in TASK_SETTINGS}
         model = {name: getattr(self.base.model, name) for name in MODEL_SETTINGS if name in self.explicit}
         mixtures = next((spec.sampled_with for spec in self.policies if isinstance(spec, MixtureSpec)), {})
-        return {**given, **task, **{name: value for name, value in model.items() if name != "server_urls"}, **mixtures}
+        return {
+            **given,
+            "prices": self.base.run.prices,
+            **task,
+            **{name: value for name, value in model.items() if name != "server_urls"},
+            **mixtures,
+        }
 
     def explain(self, rows: Sequence[Row], results: dict[str, Any]) -> None:
         """Add why episodes fail, and what was heard and written down, to the results.

@@ -10,6 +10,7 @@ from typing import Any
 
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import check_output, locked
+from colbench_gym.servers.usage import metered_command
 from sandboxes.logs import shown_logs
 from sandboxes.programs import program_name
 from sweetrl_agent.algorithms.settings import make_config, read, with_defaults_of_environment
@@ -18,7 +19,7 @@ from sweetrl_agent.config.job import Config
 from sweetrl_agent.core.stage import Stage
 from sweetrl_agent.data.distributed import is_first, meet
 from sweetrl_agent.evaluation import outcome
-from sweetrl_agent.evaluation.checks import check
+from sweetrl_agent.evaluation.checks import check, meter_of
 from sweetrl_agent.rollouts.collection import collect, pair_outcomes
 from sweetrl_agent.rollouts.trial import print_trial
 from sweetrl_agent.trainers.bridge import callback_context, find_callbacks
@@ -90,7 +91,7 @@ def run(
             meet(opened.folder)
             if not is_first():
                 opened.records.reload()
-        with ending_with(ColBenchError), callback_context(opened, callbacks):
+        with ending_with(ColBenchError), metered_command(meter_of(config)), callback_context(opened, callbacks):
             set_threads(config.run.threads)
             forecast = tell_plan(opened)
             run_stages(opened, with_work(opened.stages), config.run.stage, forecast)

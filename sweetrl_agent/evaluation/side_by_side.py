@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.servers.usage import Meter, current, metered
 from sandboxes.cpus import usable_cpus
 from sandboxes.logs import shown_logs
 from sandboxes.startup import ending_with_reader
@@ -46,7 +47,9 @@ def run_side_by_side(work: Callable[[Config], None], configs: Sequence[Config], 
         _log.info("seed %d: its progress bars are in %s", config.run.seed, Path(config.run.output) / LOG)
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
         futures = {
-            pool.submit(_run, work, replace(config, run=replace(config.run, threads=config.run.threads or threads))): config
+            pool.submit(
+                _run, current(), work, replace(config, run=replace(config.run, threads=config.run.threads or threads))
+            ): config
             for config in configs
         }
         try:
@@ -61,7 +64,7 @@ def run_side_by_side(work: Callable[[Config], None], configs: Sequence[Config], 
     return failed
 
 
-def _run(work: Callable[[Config], None], config: Config) -> None:
+def _run(meter: Meter | None, work: Callable[[Config], None], config: Config) -> None:
     """Run a seed in this process, with its output in its log and its messages also on the screen."""
     from sweetrl_agent.config.command_line import prepare_process
     from sweetrl_agent.core.processes import die_with_parent
@@ -76,5 +79,5 @@ def _run(work: Callable[[Config], None], config: Config) -> None:
         for number, stream in ((1, sys.stdout), (2, sys.stderr)):
             stream.flush()
             os.dup2(log.fileno(), number)
-        with shown_logs(config.run.log_level), shown_logs(config.run.log_level, screen):
+        with shown_logs(config.run.log_level), shown_logs(config.run.log_level, screen), metered(meter):
             work(config)

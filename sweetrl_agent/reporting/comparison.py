@@ -12,19 +12,20 @@ from sweetrl_agent.reporting.comparison_parts import parts
 from sweetrl_agent.reporting.curves import ON_POLICY_COLUMNS, LearningChart, curves_part, learning_charts
 from sweetrl_agent.reporting.dialogues import dialogues_data
 from sweetrl_agent.reporting.page import markdown, page, setup_part
-from sweetrl_agent.reporting.parts import CHARTS, Part
+from sweetrl_agent.reporting.parts import CHARTS, Live, Part
 from sweetrl_agent.reporting.run_folder import RunFolder
 from sweetrl_agent.reporting.run_report import pages_part
 from sweetrl_agent.reporting.scores import agent_colours
 
 HTML, MARKDOWN = "report.html", "report.md"
+Names = Mapping[str, str]
 
 
 def write_comparison(
     folder: Path,
-    algorithms: Mapping[str, str],
-    critics: Mapping[str, str],
-    columns: Mapping[str, str],
+    algorithms: Names,
+    critics: Names,
+    columns: Names,
     is_against_paper: bool = False,
 ) -> Path:
     """Write report.html, and report.md with its charts as files in a subfolder.
@@ -43,29 +44,53 @@ def write_comparison(
         ValueError: If a link in the folder points out of it.
     """
     refuse_links_out(folder)
-    results = json.loads((folder / "results.json").read_text())
-    scored = parts(results, algorithms, critics, columns, is_against_paper)
-    curves = comparison_charts(folder, results, algorithms)
-    title = f"Comparison {folder.resolve().name}"
-    first = RunFolder.read(seed_folders(folder)[0])
-    first.evaluation = [row for row in first.evaluation if row.get("agent") in results["algorithms"]]
-    first.results = {name: results[name] for name in ("metric", "failures") if name in results}
-    dialogues = dialogues_data(first)
-    shown = [
-        *scored,
-        curves_part(curves),
-        pages_part(first),
-        _dialogues_part(first, len(dialogues["dialogues"])),
-        setup_part(first),
-    ]
-    facts = {"algorithms": str(len(results["algorithms"])), "seeds": ", ".join(results.get("ledger", ()))}
-    data = {"colours": agent_colours(list(results["algorithms"])), **dialogues}
-    write_text(folder / HTML, page(title, facts, [part for part in shown if part], data))
-    on_policy = [chart for chart in curves if chart.metrics and {*chart.metrics, *chart.axes} >= ON_POLICY_COLUMNS]
-    filed = [*scored, *([Part("curves", "Learning curves of on-policy algorithms", charts=on_policy)] if on_policy else [])]
-    _write_charts(folder, filed)
-    write_text(folder / MARKDOWN, markdown(title, filed))
+    made = _Report(folder, algorithms, critics, columns, is_against_paper)
+    write_text(folder / HTML, made.page())
+    _write_charts(folder, made.filed)
+    write_text(folder / MARKDOWN, markdown(made.title, made.filed))
     return folder / HTML
+
+
+def comparison_page(folder: Path, algorithms: Names, critics: Names, columns: Names, is_against_paper: bool, live: Live) -> str:
+    """The report of a comparison that is watched, as a page; see `write_comparison`."""
+    refuse_links_out(folder)
+    return _Report(folder, algorithms, critics, columns, is_against_paper).page(live)
+
+
+def unfinished_page(folder: Path, live: Live) -> str:
+    """The page of a comparison without results that is watched: the curves of its seeds so far, and the settings of the first."""
+    refuse_links_out(folder)
+    first = RunFolder.read(seed_folders(folder)[0])
+    curves = comparison_charts(folder, {"algorithms": ()}, {})
+    return page(
+        f"Comparison {folder.resolve().name}", {}, [live.part, curves_part(curves), setup_part(first)], version=live.version
+    )
+
+
+class _Report:
+    """The parts of a comparison's report, and those of them with files of charts."""
+
+    def __init__(self, folder: Path, algorithms: Names, critics: Names, columns: Names, is_against_paper: bool) -> None:
+        self.results = results = json.loads((folder / "results.json").read_text())
+        self.title = f"Comparison {folder.resolve().name}"
+        scored = parts(results, algorithms, critics, columns, is_against_paper)
+        curves = comparison_charts(folder, results, algorithms)
+        first = RunFolder.read(seed_folders(folder)[0])
+        first.evaluation = [row for row in first.evaluation if row.get("agent") in results["algorithms"]]
+        first.results = {name: results[name] for name in ("metric", "failures") if name in results}
+        self.dialogues = dialogues_data(first)
+        dialogues = _dialogues_part(first, len(self.dialogues["dialogues"]))
+        self.shown = [*scored, curves_part(curves), pages_part(first), dialogues, setup_part(first)]
+        on_policy = [chart for chart in curves if chart.metrics and {*chart.metrics, *chart.axes} >= ON_POLICY_COLUMNS]
+        filed = [Part("curves", "Learning curves of on-policy algorithms", charts=on_policy)] if on_policy else []
+        self.filed = [*scored, *filed]
+
+    def page(self, live: Live | None = None) -> str:
+        """The report as a page; `live` is the part above it of a comparison that is watched."""
+        facts = {"algorithms": str(len(self.results["algorithms"])), "seeds": ", ".join(self.results.get("ledger", ()))}
+        data = {"colours": agent_colours(list(self.results["algorithms"])), **self.dialogues}
+        shown = [*([live.part] if live else []), *(part for part in self.shown if part)]
+        return page(self.title, facts, shown, data, live.version if live else "")
 
 
 def seed_folders(folder: Path) -> list[Path]:
@@ -74,7 +99,7 @@ def seed_folders(folder: Path) -> list[Path]:
     return sorted(numbered, key=lambda path: int(path.name.removeprefix("seed_")))
 
 
-def comparison_charts(folder: Path, results: Mapping[str, Any], titles: Mapping[str, str]) -> list[LearningChart]:
+def comparison_charts(folder: Path, results: Mapping[str, Any], titles: Names) -> list[LearningChart]:
     """Learning curves of all seeds."""
     runs = {path.name.replace("_", " "): RunFolder.read_metrics(path) for path in seed_folders(folder)}
     return learning_charts(runs, titles, list(results["algorithms"]))

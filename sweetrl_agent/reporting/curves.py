@@ -73,7 +73,7 @@ class LearningChart(Chart):
     def metrics(self) -> list[str]:
         """Metrics that some run has: losses first, then accuracies and margins, the learning rate and the like last."""
         names = dict.fromkeys(name for columns in self._columns() for name in columns if name not in AXES)
-        return sorted(names, key=_rank)[:MAX_METRICS]
+        return sorted(names, key=metric_rank)[:MAX_METRICS]
 
     def of(self, metric: str, x: str) -> Chart:
         """See `Chart`.
@@ -195,8 +195,8 @@ def _thinned(columns: Columns, size: int) -> Columns:
     }
 
 
-def _rank(name: str) -> tuple[int, int, str]:
-    """Sort key; "loss" precedes "eval_loss"."""
+def metric_rank(name: str) -> tuple[int, int, str]:
+    """Sort key of metrics, the most important first; "loss" precedes "eval_loss"."""
     if any(word in name for word in LAST):
         return (len(FIRST) + 1, 0, name)
     place = next((i for i, word in enumerate(FIRST) if word in name), len(FIRST))

@@ -64,25 +64,42 @@ def dialogues_data(run: RunFolder) -> dict[str, Any]:
     used = {dialogue["kind"] for dialogue in dialogues}
     return {
         "dialogues": dialogues,
-        "first": _most_telling(dialogues),
+        "first": _most_telling(dialogues, list(dict.fromkeys(row["agent"] for row in run.evaluation))),
         "in_all": len(run.evaluation),
         "agents": [agent for agent in agents if agent in present],
         "kinds": [kind for kind in kinds_of(run.results) if kind["name"] in used],
     }
 
 
-def _most_telling(dialogues: Sequence[Row]) -> int:
-    """Number of the dialogue that the page opens with: agents differ in success on its task, it has advantages, several turns and an explanation."""
-    sides: dict[Case, set[float | None]] = {}
+def _most_telling(dialogues: Sequence[Row], agents: Sequence[str]) -> int:
+    """Number of the dialogue that the page opens with.
+
+    Best is a success where an earlier one of the agents, such as the initial policy, asks otherwise and fails; then a task on which agents differ in
+    success, with advantages, several turns and an explanation.
+    """
+    sides: dict[Case, list[Row]] = {}
     for dialogue in dialogues:
-        sides.setdefault(_side(dialogue), set()).add(dialogue["success"])
+        sides.setdefault(_side(dialogue), []).append(dialogue)
+
+    def improves(dialogue: Row) -> bool:
+        earlier = agents[: agents.index(dialogue["agent"])]
+        return dialogue["success"] == 1 and any(
+            other["agent"] in earlier and other["success"] == 0 and _questions(other) != _questions(dialogue)
+            for other in sides[_side(dialogue)]
+        )
 
     def interest(dialogue: Row) -> tuple[bool, ...]:
+        differs = len({other["success"] for other in sides[_side(dialogue)]}) > 1
         is_graded = dialogue["success"] is not None and dialogue["outcome"] in ("passed", "wrong")
         has_turns = (dialogue["turns"] or 0) > 1
-        return len(sides[_side(dialogue)]) > 1, is_graded, bool(dialogue["advantages"]), has_turns, bool(dialogue["why"])
+        return improves(dialogue), differs, is_graded, bool(dialogue["advantages"]), has_turns, bool(dialogue["why"])
 
     return max(range(len(dialogues)), key=lambda i: interest(dialogues[i]), default=0)
+
+
+def _questions(dialogue: Row) -> list[str]:
+    """What the agent says before its last message."""
+    return [content for role, content, *_ in dialogue["messages"] if role == "assistant"][:-1]
 
 
 def _side(dialogue: Row) -> Case:

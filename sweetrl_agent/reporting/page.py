@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def page(title: str, facts: Mapping[str, str], parts: Sequence[Part], data: Mapping[str, Any] | None = None) -> str:
+def page(
+    title: str, facts: Mapping[str, str], parts: Sequence[Part], data: Mapping[str, Any] | None = None, version: str = ""
+) -> str:
     """A page.
 
     Args:
@@ -36,16 +38,19 @@ def page(title: str, facts: Mapping[str, str], parts: Sequence[Part], data: Mapp
         facts: The line below the title: values by name.
         parts: Its parts, most important first.
         data: Data of the dialogue viewer: "colours", and those of `dialogues.dialogues_data`.
+        version: Of a page that `watch` serves: the page asks it for changes, and is loaded again when it has another version. "" for a file.
     """
     charts = [chart.page_spec() for part in parts for chart in part.charts]
     scripts = [
         *([vega()] if charts else []),
-        "".join(map(_resource, ("report.js", *(["viewer.js"] if data else []), "index.js"))),
+        "".join(
+            map(_resource, ("report.js", *(["viewer.js"] if data else []), "index.js", *(["watch.js"] if version else [])))
+        ),
     ]
     style = custom_properties() + dark_rules() + "".join(map(_resource, ("report.css", "viewer.css")))
     text = _templates().get_template("page.html.jinja").render(
-        title=title, facts=facts, parts=parts, scripts=scripts, style=style, policy=_policy(scripts),
-        data=embedded_json({"charts": charts, **(data or {})}),
+        title=title, facts=facts, parts=parts, scripts=scripts, style=style, policy=_policy(scripts, bool(version)), version=version,
+        data=embedded_json({"charts": charts, "version": version, **(data or {})}),
     )  # fmt: skip
     return text.encode("utf-8", "replace").decode()  # models may write lone surrogates
 
@@ -127,8 +132,9 @@ def _resource(name: str) -> str:
     return files("sweetrl_agent.reporting").joinpath(name).read_text(encoding="utf-8")
 
 
-def _policy(scripts: Sequence[str]) -> str:
-    """Content security policy: nothing is loaded, and only the page's own scripts run, identified by their hashes."""
+def _policy(scripts: Sequence[str], is_watched: bool) -> str:
+    """Content security policy: nothing is loaded, but what changes in a page that is watched, and only the page's own scripts run, identified by their hashes."""
     digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
-    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {allowed}; base-uri 'none'; form-action 'none'"
+    connect = " connect-src 'self';" if is_watched else ""
+    return f"default-src 'none';{connect} style-src 'unsafe-inline'; img-src data:; script-src {allowed}; base-uri 'none'; form-action 'none'"

@@ -10,10 +10,12 @@ from typing import Any
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import read_object, refuse_links_out
 from sweetrl_agent.reporting.chart_file import chosen, comparison_chart_names, run_chart_names, write_chart
-from sweetrl_agent.reporting.comparison import seed_folders, write_comparison
+from sweetrl_agent.reporting.comparison import comparison_page, seed_folders, unfinished_page, write_comparison
 from sweetrl_agent.reporting.index import RUN_FILES, is_comparison, write_index
+from sweetrl_agent.reporting.page import page
+from sweetrl_agent.reporting.parts import Live
 from sweetrl_agent.reporting.run_folder import RESULTS, refuse_changed
-from sweetrl_agent.reporting.run_report import write_report
+from sweetrl_agent.reporting.run_report import report_page, write_report
 
 #: Gives the titles of algorithms and of critics by name, and the columns of the table of costs; called for comparisons alone, since it imports torch.
 Names = Callable[[], tuple[Mapping[str, str], Mapping[str, str], Mapping[str, str]]]
@@ -38,6 +40,27 @@ def write_page(folder: Path, names: Names) -> Path:
             return write_comparison(folder, *names(), bool(read_object(folder / RESULTS).get("against")))
     is_run = any((folder / name).is_file() for name in RUN_FILES)
     return write_report(folder) if is_run else write_index(folder)
+
+
+def live_page(folder: Path, names: Names, live: Live) -> str:
+    """The page of a run, an evaluation or a comparison that is watched; nothing is written.
+
+    Args:
+        folder: The folder, which need not exist.
+        names: See `Names`.
+        live: The part above the report.
+
+    Raises:
+        ColBenchError, ValueError: As `write_page`.
+    """
+    _refuse_changed(folder)
+    if _is_comparison(folder):
+        with _refusing_others(folder):
+            return comparison_page(folder, *names(), bool(read_object(folder / RESULTS).get("against")), live)
+    if seed_folders(folder):
+        return unfinished_page(folder, live)
+    is_run = any((folder / name).is_file() for name in RUN_FILES)
+    return report_page(folder, live) if is_run else page(folder.resolve().name, {}, [live.part], version=live.version)
 
 
 def write_chart_of(source: Path, options: Any, names: Names) -> Path:

@@ -84,6 +84,24 @@ class Part:
         return {f"{CHARTS}/{name}.svg": chart for name, chart in self.named_charts().items()}
 
 
+@dataclass(frozen=True)
+class Live:
+    """The part of a page that `watch` serves above the report.
+
+    Attributes:
+        lines: Sentences on the progress.
+        version: Version of the page; see `page.page`.
+    """
+
+    lines: Sequence[str]
+    version: str
+
+    @property
+    def part(self) -> Part:
+        """The part of the page."""
+        return Part("live", "Progress", template="live.html.jinja", content={"lines": self.lines})
+
+
 def clip(text: str, most: int = MAX_CELL_CHARS) -> str:
     """Text truncated to the length of a cell, or another one, with a note."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"

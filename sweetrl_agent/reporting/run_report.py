@@ -13,7 +13,7 @@ from sweetrl_agent.reporting.dialogues import dialogues_data
 from sweetrl_agent.reporting.failures import failures_part, wishes_part
 from sweetrl_agent.reporting.numbers import NOTHING, duration, number
 from sweetrl_agent.reporting.page import page, setup_part, text_of
-from sweetrl_agent.reporting.parts import Part, Share, Table
+from sweetrl_agent.reporting.parts import Live, Part, Share, Table
 from sweetrl_agent.reporting.run_folder import (
     ADVANTAGES,
     EVALUATION,
@@ -43,24 +43,29 @@ def write_report(folder: Path) -> Path:
     Raises:
         ValueError: If the folder does not exist, or a link in it points out of it: the report would then read or write files outside the run.
     """
+    write_text(folder / REPORT, report_page(folder))
+    return folder / REPORT
+
+
+def report_page(folder: Path, live: Live | None = None) -> str:
+    """The report as a page; `live` is the part above it of a run that is watched. See `write_report`."""
     refuse_links_out(folder)
     run = RunFolder.read(folder)
     try:
-        text = _page(run)
+        return _page(run, live)
     except OTHER_RESULTS as error:
         if not run.results:
             raise
         run.results, run.troubles[RESULTS] = {}, f"{RESULTS} is not as a run of this version writes it: {error!r}."
-        text = _page(run)
-    write_text(folder / REPORT, text)
-    return folder / REPORT
+        return _page(run, live)
 
 
-def _page(run: RunFolder) -> str:
+def _page(run: RunFolder, live: Live | None) -> str:
     dialogues = dialogues_data(run)
     agents = [*scores_of(run.results), *(row["agent"] for row in run.evaluation)]
     data = {"colours": agent_colours(agents), **dialogues}
-    return page(run.name, _facts(run), _parts(run, len(dialogues["dialogues"])), data)
+    parts, version = _parts(run, len(dialogues["dialogues"])), live.version if live else ""
+    return page(run.name, _facts(run), [*([live.part] if live else []), *parts], data, version)
 
 
 def pages_part(run: RunFolder) -> Part | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from colbench_gym.agents.agent import SIMULATED_TURNS, turn_counts
-from colbench_gym.errors import AgentDownError, ColBenchError, ScoringError, reason_of
+from colbench_gym.errors import AgentDownError, ColBenchError, CostError, ScoringError, reason_of
 from colbench_gym.seeds import turn_seed
 from sweetrl_agent.core.dialogues import AGENT, VOID, DialogueEnvs
 from sweetrl_agent.core.episode import LENGTH, BranchKey, Episode, EpisodeKey, Turn, shared_hidden
@@ -27,7 +27,7 @@ Played = dict[EpisodeKey, Episode]
 
 
 class ServiceDownError(ColBenchError):
-    """The simulated human or the sandbox has failed many times in a row.
+    """The simulated human or the sandbox has failed many times in a row, the agent cannot speak, or `--max_cost` is reached.
 
     Attributes:
         played: Valid episodes that ended before.
@@ -115,7 +115,7 @@ class Shard:
                     for number, utterance in self.speaker.step():
                         self._say(self.speaking.pop(number), utterance, step)
                     step += 1
-        except AgentDownError as error:
+        except (AgentDownError, CostError) as error:
             raise ServiceDownError(str(error), self._valid()) from None
         finally:
             for _, _, reply in self.waiting:  # after an error: no step may still be running when this returns

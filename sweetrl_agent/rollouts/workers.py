@@ -16,11 +16,13 @@ import secrets
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.servers.usage import Meter, current, metered
 from sandboxes.extras import pip_install
 from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.core.processes import WAITING
@@ -111,7 +113,7 @@ def _on_ray(make_worker: WorkerFactory[Shard, Result], shards: Sequence[Shard], 
         _join(ray, settings)
     workers = _workers(ray, min(settings.ray_workers, len(shards)))
     held = [
-        ray.put(make_worker)
+        ray.put(partial(_metered, current(), make_worker))
     ]  # not an argument of the constructor: Ray cannot restart an actor whose own arguments are large
     pool: Any = ActorPool(workers)
     try:
@@ -121,6 +123,13 @@ def _on_ray(make_worker: WorkerFactory[Shard, Result], shards: Sequence[Shard], 
             ray.kill(worker)
         raise
     ray.get([worker.close.remote() for worker in workers])
+
+
+@contextmanager
+def _metered(meter: Meter | None, make_worker: WorkerFactory[Shard, Result]) -> Iterator[Callable[[Shard], Result]]:
+    """The worker of another process, whose requests to model servers are counted with those of this one."""
+    with metered(meter), make_worker() as work:
+        yield work
 
 
 def _waiting() -> dict[str, str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
 
 from colbench_gym.files import Row
+from colbench_gym.progress import progress_file
 from sandboxes.named import load_named
 from sweetrl_agent.core.callback import Callback, Callbacks
 from sweetrl_agent.core.run import Run
@@ -80,8 +81,9 @@ def callback_context(run: Run, given: Sequence[Any] = (), root: Path | None = No
     )
     error: BaseException | None = None
     try:
-        run.callbacks.tell("on_run_begin")
-        yield
+        with progress_file(run.folder) if is_first() else nullcontext():
+            run.callbacks.tell("on_run_begin")
+            yield
     except BaseException as raised:
         error = raised
         raise

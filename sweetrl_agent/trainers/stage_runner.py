@@ -13,6 +13,7 @@ import torch
 import sandboxes
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import write_text
+from colbench_gym.progress import tell_stage
 from sandboxes.cpus import usable_cpus
 from sweetrl_agent.config.pipeline import stages_of
 from sweetrl_agent.core.stage import Stage
@@ -83,6 +84,7 @@ def run_stages(
                     else _with_times(run, stage, forecast, left(run, stages, ["report"], wanted))
                 )
                 _say(f"{label}[{number}/{len(stages)}] {name}: {what}")
+            tell_stage(name, f"{number} of {len(stages)}")
             with run.stage(stage):
                 stage.run(run)
         if not is_first() and name != "report":  # the report is the last stage, no process waits for it

@@ -18,6 +18,7 @@ import colbench_gym.evaluate
 from colbench_gym import grade
 from colbench_gym.evaluate import main
 from colbench_gym.files import read_rows
+from colbench_gym.servers.usage import USAGE
 from tests.colbench_gym.simulators.model.chat_servers import fails, returns, serving, url
 
 TASKS = ["--tasks", "embedded:test[:6]", "--sandbox", "embedded"]
@@ -56,7 +57,8 @@ def run(folder, *words):
 
 
 def content(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    """Every file but that of the requests, which a stop repeats."""
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.name != USAGE}
 
 
 def test_random_is_worse_than_the_oracle(tmp_path, capsys):

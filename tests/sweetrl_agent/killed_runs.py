@@ -9,6 +9,7 @@ import sys
 import time
 
 from colbench_gym.files import read_rows, write_rows
+from colbench_gym.servers.usage import USAGE
 from colbench_gym.stage_records import FILE, StageRecords
 from sweetrl_agent import train
 from sweetrl_agent.config.pipeline import STAGES
@@ -67,11 +68,11 @@ def without_times(records):
 
 
 def content(folder):
-    """Every file of a run but those that hold times and memory."""
+    """Every file of a run but those that hold times and memory, and that of the requests to servers, which a kill repeats."""
     files = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if not path.is_file() or name in ("timings.jsonl", "report.html"):
+        if not path.is_file() or name in ("timings.jsonl", "report.html", USAGE):
             continue
         files[name] = path.read_bytes().replace(bytes(folder), b".")  # an adapter names its base model
         if path.name == FILE:

@@ -19,6 +19,7 @@ import colbench_gym.evaluate
 import sweetrl_agent
 from colbench_gym import grade
 from colbench_gym.files import read_rows
+from colbench_gym.servers.usage import USAGE
 from sweetrl_agent import report, run_evaluate, train
 from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.config.command_line import CommandError
@@ -59,8 +60,8 @@ def run(folder, *words):
 
 
 def content(folder):
-    """Every file but the two that hold wall times of hidden tests."""
-    timed = ("report.html", "explanations.jsonl")
+    """Every file but the two that hold wall times of hidden tests, and that of the requests, which a stop repeats."""
+    timed = ("report.html", "explanations.jsonl", USAGE)
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.name not in timed}
 
 

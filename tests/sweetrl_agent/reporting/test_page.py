@@ -67,9 +67,10 @@ def test_markdown_keeps_cells_in_their_columns():
     assert text == "# T\n\n## A\n\n### of\n\n| x | y |\n| --- | --- |\n| 1\\|2 | 3 4 |\n\nn & m\n"
 
 
-def _row(agent, task, outcome, success, turns=4):
+def _row(agent, task, outcome, success, turns=4, question="Why?"):
     address = {"agent": agent, "split": "test", "task_id": task, "episode": 0}
-    return {**address, "outcome": outcome, "success": success, "turns": turns, "dialogue_history": []}
+    said = [{"role": "assistant", "content": text} for text in (question, f"the answer of {agent}")]
+    return {**address, "outcome": outcome, "success": success, "turns": turns, "dialogue_history": said}
 
 
 def test_the_viewer_opens_where_agents_differ():
@@ -84,3 +85,18 @@ def test_the_viewer_opens_where_agents_differ():
     data = dialogues_data(RunFolder("run", evaluation=rows))
     assert data["dialogues"][data["first"]]["task"] == "telling"
     assert dialogues_data(RunFolder("run"))["first"] == 0
+
+
+def test_the_viewer_opens_where_the_trained_policy_asks_something_else_and_succeeds():
+    rows = [
+        _row("initial", "worse", "passed", 1),
+        _row("trained", "worse", "wrong", 0, question="What of an empty list?"),
+        _row("initial", "same questions", "wrong", 0),
+        _row("trained", "same questions", "passed", 1),
+        _row("initial", "learnt", "exception:SyntaxError", 0),
+        _row("trained", "learnt", "passed", 1, question="What of an empty list?"),
+    ]
+    scored = [{**{name: rows[0][name] for name in ("agent", "split", "task_id", "episode")}, "advantages": [0.0]}]
+    data = dialogues_data(RunFolder("run", evaluation=rows, advantages=scored))
+    first = data["dialogues"][data["first"]]
+    assert (first["task"], first["agent"]) == ("learnt", "trained")
