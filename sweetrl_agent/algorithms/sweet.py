@@ -184,8 +184,9 @@ class Sweet(Algorithm):
         config = self.config
         SweetCriticConfig(**critic_arguments(run, self.critic))
         _dpo(run, self.critic)
+        trained = f"{config.form} form, {config.critic_epochs:g} epochs at {config.critic_learning_rate}"
         return [
-            f"critic     {config.form} form, {config.critic_epochs:g} epochs at {config.critic_learning_rate}",
+            f"critic     {trained if self.kind.train else f'{self.kind.title}, not trained'}",
             f"actor      {config.num_states or 'all'} turns x {config.num_candidates} candidates, {config.actor_loss}",
         ]
 

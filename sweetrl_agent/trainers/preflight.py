@@ -17,6 +17,7 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.servers.chat_server import OPENAI_URL, ChatServer, checked_url, read_key
 from colbench_gym.servers.errors import RequestError
 from sandboxes.extras import pip_install
+from sweetrl_agent.config.model import PRETRAINED
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.stage import Need
@@ -184,7 +185,7 @@ def _model_checks(config: Config, left: Collection[str]) -> Iterator[Check]:
         yield partial(check_agent_model, config, "model", config.model.model)
     for critic, setting in (("judge", "judge_model"), ("gain", "gain_model"), ("vision_head", "vision_model")):
         if critic in config.algorithms and (path := getattr(config.algorithms[critic].config, setting)):
-            yield partial(check_model, f"sweet.{setting}", path, config.model)
+            yield partial(check_model, f"sweet.{setting}", config.model.model if path == PRETRAINED else path, config.model)
 
 
 def check_model(setting: str, path: str, arguments: Any, base: str = "", use: Use = "read") -> str:
