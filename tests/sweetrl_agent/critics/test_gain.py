@@ -178,7 +178,9 @@ def test_the_environment_grades_the_answers(packaged):
 
 
 def test_it_can_read_with_the_model_before_sft(make_run, tiny_model_folder, make_tiny_model):
-    run = make_run(model=str(tiny_model_folder), sft_dialogues=8, critic="gain", dtype="float32", **{"sweet.gain_model": "pretrained"})
+    run = make_run(
+        model=str(tiny_model_folder), sft_dialogues=8, critic="gain", dtype="float32", **{"sweet.gain_model": "pretrained"}
+    )
     assert run.initial_model != str(tiny_model_folder)
     with open_critic(run, "gain") as critic:
         weights = [model.get_input_embeddings().weight for model in (critic.model, make_tiny_model())]
