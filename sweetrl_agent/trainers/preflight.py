@@ -184,8 +184,9 @@ def _model_checks(config: Config, left: Collection[str]) -> Iterator[Check]:
     if not config.is_tiny and ("sft" in left or _any(left, "samples", "training")):
         yield partial(check_agent_model, config, "model", config.model.model)
     for critic, setting in (("judge", "judge_model"), ("gain", "gain_model"), ("vision_head", "vision_model")):
-        if critic in config.algorithms and (path := getattr(config.algorithms[critic].config, setting)):
-            yield partial(check_model, f"sweet.{setting}", config.model.model if path == PRETRAINED else path, config.model)
+        path = getattr(config.algorithms[critic].config, setting) if critic in config.algorithms else ""
+        if path not in ("", PRETRAINED):
+            yield partial(check_model, f"sweet.{setting}", path, config.model)
 
 
 def check_model(setting: str, path: str, arguments: Any, base: str = "", use: Use = "read") -> str:

@@ -185,6 +185,10 @@ def test_it_can_read_with_the_model_before_sft(make_run, tiny_model_folder, make
     with open_critic(run, "gain") as critic:
         weights = [model.get_input_embeddings().weight for model in (critic.model, make_tiny_model())]
     assert torch.equal(*weights)
+    with pytest.raises(
+        ValueError, match="^`gain.gain_model` 'pretrained' is for a pretrained `model`, got 'tiny'; leave it out.$"
+    ):
+        main_job.parse(["--critic", "gain", "--sweet.gain_model", "pretrained"])
 
 
 def test_it_is_a_critic_by_name_with_settings():

@@ -203,12 +203,6 @@ def test_the_recipes_of_pretrained_models_would_run(name, tiny_model_folder, tmp
     assert ("critic     information gain, not trained\n" in printed) == (not rows) and printed.endswith(VALID)
 
 
-def test_the_model_before_sft_as_reader_of_gains(tmp_path, capsys):
-    assert train.main(_arguments(tmp_path, "--critic", "gain", "--sweet.gain_model", "pretrained", "--model", "tiny")) == 2
-    (error,) = _errors(capsys)
-    assert error.startswith("`sweet.gain_model` must be a folder or hub name of a chat model, got 'tiny': ")
-
-
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_server_that_refuses_the_key(status, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("MY_KEY", "hunter2")
