@@ -106,3 +106,45 @@ def test_a_wrong_reply_and_an_unasked_wish_are_counted(understanding):
     assert not asked["right"] and asked["unasked"] == 1 and asked["said"] == [special.topic]
     rightly = understanding.asked(understanding.ScriptedHuman(), task, {**question, "kind": "topic", "topics": [special.topic]})
     assert rightly["right"] and rightly["unasked"] == 0
+
+
+@pytest.fixture(scope="module")
+def on_a_gpu(tmp_path_factory):
+    """What the dry run of pretrained_gpu.py writes, with two seeds."""
+    folder = tmp_path_factory.mktemp("gpu")
+    script, output = BENCHMARKS / "pretrained_gpu.py", folder / "measured.json"
+    command = [sys.executable, script, "--dry_run", "--folder", folder / "runs", "--output", output, "--peak_tflops", "0.5"]
+    done = subprocess.run(list(map(str, command)), cwd=BENCHMARKS.parent, env={**os.environ, "PYTHONPATH": "."})
+    logs = "".join(path.read_text()[-1500:] for path in (folder / "runs").glob("*.log"))
+    assert done.returncode == 0, logs
+    return json.loads(output.read_text())
+
+
+@pytest.mark.slow
+def test_the_stages_of_a_pretrained_model_are_measured(on_a_gpu):
+    assert list(on_a_gpu["seeds"]) == ["0", "1"] and on_a_gpu["failed"] == []
+    for seed in on_a_gpu["seeds"].values():
+        stages = seed["stages"]
+        assert list(stages) == ["sft", "collect", "candidates", "rank gain", "actor gain", "evaluate", "report"]
+        assert {name for name, stage in stages.items() if stage["trained"]} == {"sft", "actor gain"}
+        assert {name for name, stage in stages.items() if stage["sampled"]} == {"collect", "candidates", "evaluate"}
+        assert [stages[name]["steps"] for name in ("sft", "actor gain")] == [1, -(-seed["turn_pairs"] // 8)]
+        for stage in stages.values():
+            assert stage["share_of_peak"] == pytest.approx(stage["teraflop"] / stage["seconds"] / 0.5)
+        assert stages["rank gain"]["teraflop"] > 0 == stages["report"]["teraflop"] and seed["turn_pairs"] > 0
+    done = sum(stage["teraflop"] for seed in on_a_gpu["seeds"].values() for stage in seed["stages"].values())
+    assert on_a_gpu["share_of_peak"] == pytest.approx(done / on_a_gpu["seconds"] / 0.5, rel=0.01)
+    assert on_a_gpu["sampling"]["transformers"]["tokens_per_s"] > 0
+
+
+@pytest.mark.slow
+def test_what_a_pretrained_model_asks_is_compared_over_its_seeds(on_a_gpu):
+    agents = {row["agent"]: row for row in on_a_gpu["agents"]}
+    assert list(agents) == ["pretrained", "initial", "trained"] and {row["n"] for row in agents.values()} == {8}
+    assert all({"questions", "heard", "written", "tests_passed"} <= row.keys() for row in agents.values())
+    for pair in on_a_gpu["differences"]:
+        start, to = (agents[pair[side]] for side in ("from", "to"))
+        assert pair["tasks"] == 4 and pair["wishes_heard"]["difference"] == pytest.approx(
+            to["heard"] - start["heard"], abs=2e-4
+        )
+        assert pair["tests_passed"]["difference"] == pytest.approx(sum(pair["by_run"].values()) / 2, abs=2e-4)

@@ -33,7 +33,8 @@ class CriticConfig:
     )
     vision_model: str = setting("", "Vision-language model of the critic 'vision_head', a folder or hub name. Used on pages.")
     gain_model: str = setting(
-        "", "Model that the critic 'gain' reads with, a folder or hub name; empty for the initial policy's model."
+        "",
+        "Model that the critic 'gain' reads with, a folder or hub name; 'pretrained' for `model` as it is before SFT, empty for the initial policy's model.",
     )
     gain_rule: str = setting(
         "sum", f"How the gains of the reference's tokens are combined, one of {tuple(RULES)}. Used by the critic 'gain'."

@@ -20,6 +20,7 @@ from colbench_gym.seeds import derive_seed
 from sandboxes.browser import make_browser
 from sweetrl_agent.algorithms.critic_settings import SWEET, critic_folder, settings_of
 from sweetrl_agent.algorithms.critic_training import make_views, train_advantage, train_head, train_vision
+from sweetrl_agent.config.model import PRETRAINED
 from sweetrl_agent.core.critic import Critic
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.registry import Registry
@@ -137,7 +138,7 @@ def open_judge(run: Run, name: str) -> Iterator[Critic]:
 def open_gain(run: Run, name: str) -> Iterator[Critic]:
     """Open the information gain, by default of the initial policy's model (see `gain_model`)."""
     config, arguments = settings_of(run, name), run.config.model
-    reader = config.gain_model or run.initial_model
+    reader = arguments.model if config.gain_model == PRETRAINED else config.gain_model or run.initial_model
     tasks = [task for of_split in (run.train, *run.held_out.values()) for task in of_split]
     alternatives = (lambda hidden: run.record.alternatives(hidden, tasks)) if config.gain_tokens == DIFFERING else None
     targets = Targets(load_chat(reader, arguments), run.record.answer_prefix, alternatives)

@@ -31,6 +31,7 @@ from colbench_gym.seeds import derive_seed
 from sweetrl_agent.algorithms.critic_settings import SWEET, CriticConfig, critic_arguments, require_whole, stage_name
 from sweetrl_agent.algorithms.critics import CRITICS, CriticKind, kind_of, open_ranker, open_verifier
 from sweetrl_agent.algorithms.sweet_work import works_of_critic
+from sweetrl_agent.config.model import PRETRAINED, TINY
 from sweetrl_agent.config.pipeline import first_stage
 from sweetrl_agent.core.algorithm import COLLECTED, Algorithm
 from sweetrl_agent.core.dialogues import AGENT
@@ -156,6 +157,14 @@ class Sweet(Algorithm):
         """The module of its critic."""
         return self.kind.module
 
+    def refuse_model(self, model: Any) -> None:
+        """See `Algorithm`; the tiny model does not exist before SFT."""
+        super().refuse_model(model)
+        if self.kind.scoring == "gain" and self.config.gain_model == PRETRAINED and model.model == TINY:
+            raise ValueError(
+                f"`{self.name}.gain_model` {PRETRAINED!r} is for a pretrained `model`, got {TINY!r}; leave it out."
+            )
+
     def first_stage(self, setting: str) -> str:
         """See `Algorithm`; candidates are shared by all critics."""
         stage = first_stage(setting)
@@ -184,8 +193,9 @@ class Sweet(Algorithm):
         config = self.config
         SweetCriticConfig(**critic_arguments(run, self.critic))
         _dpo(run, self.critic)
+        trained = f"{config.form} form, {config.critic_epochs:g} epochs at {config.critic_learning_rate}"
         return [
-            f"critic     {config.form} form, {config.critic_epochs:g} epochs at {config.critic_learning_rate}",
+            f"critic     {trained if self.kind.train else f'{self.kind.title}, not trained'}",
             f"actor      {config.num_states or 'all'} turns x {config.num_candidates} candidates, {config.actor_loss}",
         ]
 

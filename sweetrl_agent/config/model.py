@@ -11,6 +11,8 @@ from sweetrl_agent.core.settings import setting
 
 #: `model` for the tiny Llama.
 TINY = "tiny"
+#: `gain_model` for `model` as it is before SFT.
+PRETRAINED = "pretrained"
 #: Defaults with a pretrained model that differ from the tiny model's; a record has further ones (`EnvironmentRecord.pretrained_defaults`).
 PRETRAINED_DEFAULTS: Mapping[str, Any] = {
     "sft_dialogues": 400, "sft_epochs": 1, "sft_batch": 8, "sft_learning_rate": 5e-4,

@@ -17,6 +17,7 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.servers.chat_server import OPENAI_URL, ChatServer, checked_url, read_key
 from colbench_gym.servers.errors import RequestError
 from sandboxes.extras import pip_install
+from sweetrl_agent.config.model import PRETRAINED
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.stage import Need
@@ -183,7 +184,8 @@ def _model_checks(config: Config, left: Collection[str]) -> Iterator[Check]:
     if not config.is_tiny and ("sft" in left or _any(left, "samples", "training")):
         yield partial(check_agent_model, config, "model", config.model.model)
     for critic, setting in (("judge", "judge_model"), ("gain", "gain_model"), ("vision_head", "vision_model")):
-        if critic in config.algorithms and (path := getattr(config.algorithms[critic].config, setting)):
+        path = getattr(config.algorithms[critic].config, setting) if critic in config.algorithms else ""
+        if path not in ("", PRETRAINED):
             yield partial(check_model, f"sweet.{setting}", path, config.model)
 
 

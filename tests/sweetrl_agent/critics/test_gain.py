@@ -177,6 +177,20 @@ def test_the_environment_grades_the_answers(packaged):
     assert right > ENDING > asked > 0 > -ENDING + 1 > wrong
 
 
+def test_it_can_read_with_the_model_before_sft(make_run, tiny_model_folder, make_tiny_model):
+    run = make_run(
+        model=str(tiny_model_folder), sft_dialogues=8, critic="gain", dtype="float32", **{"sweet.gain_model": "pretrained"}
+    )
+    assert run.initial_model != str(tiny_model_folder)
+    with open_critic(run, "gain") as critic:
+        weights = [model.get_input_embeddings().weight for model in (critic.model, make_tiny_model())]
+    assert torch.equal(*weights)
+    with pytest.raises(
+        ValueError, match="^`gain.gain_model` 'pretrained' is for a pretrained `model`, got 'tiny'; leave it out.$"
+    ):
+        main_job.parse(["--critic", "gain", "--sweet.gain_model", "pretrained"])
+
+
 def test_it_is_a_critic_by_name_with_settings():
     assert CRITICS["gain"].needs == {"hidden", "snapshot"} and CRITICS["gain"].has_replies
     config = main_job.parse(["--critic", "gain", "--sweet.gain_tokens", "differing", "--env", "ColBench-Frontend-v0"])

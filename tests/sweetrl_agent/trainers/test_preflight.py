@@ -194,6 +194,15 @@ def test_what_only_a_comparison_needs(tmp_path, capsys, nobody):
     assert train.main(_arguments(tmp_path, "--sweet.judge_model", tmp_path)) == 0, "the main job has no judge"
 
 
+@pytest.mark.parametrize("name", ["qwen_0.5b_cpu", "qwen_1.5b_cpu", "qwen_rows_cpu"])
+def test_the_recipes_of_pretrained_models_would_run(name, tiny_model_folder, tmp_path, capsys):
+    rows = [] if name != "qwen_rows_cpu" else ["--tasks", "embedded:train[:10]"]
+    given = ["--config", name, "--model", tiny_model_folder, "--output", tmp_path / "run", "--dry_run", *rows]
+    assert train.main([*map(str, given)]) == 0
+    printed = capsys.readouterr().out
+    assert ("critic     information gain, not trained\n" in printed) == (not rows) and printed.endswith(VALID)
+
+
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_server_that_refuses_the_key(status, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("MY_KEY", "hunter2")
