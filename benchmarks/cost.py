@@ -116,7 +116,7 @@ def main() -> None:
     if given.measure:
         print(json.dumps(measure(given.measure, given.folder)))
         return
-    from speed import machine  # imported here, because its imports would count as memory of the stages
+    from pretrained_speed import machine  # imported here, because its imports would count as memory of the stages
 
     results: dict[str, Any] = {"machine": machine()}
     with tempfile.TemporaryDirectory() as name:

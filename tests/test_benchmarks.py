@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import os
@@ -17,6 +18,8 @@ from colbench_gym.tasks.embedded import families, make_task
 from colbench_gym.tasks.families.family import Topic
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+#: What a benchmark may lack here: it says how to get it.
+OPTIONAL = {"gguf", "libcst", "mutmut", "selenium"}
 
 
 def _loaded(name):
@@ -25,6 +28,17 @@ def _loaded(name):
     spec.loader.exec_module(module)
     yield module
     del sys.modules[spec.name]
+
+
+@pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("*.py")), ids=lambda path: path.stem)
+def test_a_benchmark_imports_modules_that_exist(path, monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    nodes = [*ast.walk(ast.parse(path.read_text()))]
+    names = [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+    names += [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    tops = {name.partition(".")[0] for name in names} - OPTIONAL
+    ours = {name for name in names if name.startswith(("colbench_gym.", "sandboxes.", "sweetrl_agent."))}
+    assert tops and [name for name in sorted(tops | ours) if importlib.util.find_spec(name) is None] == []
 
 
 @pytest.fixture(scope="module")

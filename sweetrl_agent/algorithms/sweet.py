@@ -285,9 +285,11 @@ def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
             scored = [advantages[i] for i in group]
             for pair in turn_pairs(scored, config.pairs_per_turn, rng, config.pair_quantile):
                 better, worse = (group[i] for i in pair)
-                # Pairs of equal texts are kept for the NLL term: without them, the likelihood of answers would drop. Ties of different texts are skipped.
+                # Pairs of equal texts are kept for the NLL term: without them, the likelihood of answers would drop. Ties of different texts are skipped,
+                # and so are equal questions where answers are apart: the NLL term would teach a question that may be useless.
                 is_equal = texts[better] == texts[worse]
-                if advantages[better] > advantages[worse] or is_equal:
+                is_kept = is_equal and (is_answer[better] or not are_apart)
+                if advantages[better] > advantages[worse] or is_kept:
                     # A critic reads no thoughts: where the texts are equal, no thought is better, and both sides have the same.
                     sides = {"chosen_thought": better, "rejected_thought": better if is_equal else worse}
                     thoughts = sides if "thoughts" in sampled else {}

@@ -223,6 +223,15 @@ def test_answers_are_paired_with_questions_or_apart_by_the_critic_or_the_verifie
     assert drawn == {pair for pair in pairs if answers != "critic" or pair[1] != "q1"}
 
 
+@pytest.mark.parametrize(("answers", "kept"), [("critic", {"q", "I WANT TO ANSWER: a"}), ("apart", {"I WANT TO ANSWER: a"})])
+def test_of_equal_texts_answers_are_kept_and_questions_only_where_they_stand_with_answers(answers, kept, make):
+    run = make(**{"sweet.pairs_per_turn": 30, "sweet.pair_quantile": 0.5, "sweet.answers": answers})
+    texts = ["q", "q", "I WANT TO ANSWER: a", "I WANT TO ANSWER: a"]
+    write_rows(run.path("candidates.jsonl"), [{"task_id": t, "episode": e, "turn": n, "texts": texts} for t, e, n in STATES])
+    write_rows(run.path("scores.jsonl"), [{"advantages": [0.0] * 4} for _ in STATES])
+    assert {row["chosen"] for row in sweet._turn_pairs(run, "sweet") if row["chosen"] == row["rejected"]} == kept
+
+
 def test_the_verifier_grades_the_answers_among_the_candidates(make_run):
     task = embedded_tasks("train")[0]
     run = make_run(tasks="embedded:train[:1]", **{"sweet.answers": "verifier"})

@@ -119,12 +119,20 @@ def test_memory_by_hand(make_run, tiny_model_folder):
 
 
 def test_every_policy_of_a_team_takes_memory(make_run, tiny_model_folder):
-    given = {"env": "ColBench-Team-v0", "model": str(tiny_model_folder), "sft_dialogues": 0, "dtype": "float32", "algorithm": "maporl"}
+    given = {
+        "env": "ColBench-Team-v0",
+        "model": str(tiny_model_folder),
+        "sft_dialogues": 0,
+        "dtype": "float32",
+        "algorithm": "maporl",
+    }
     team, shared = make_run(**given), make_run(**given, **{"maporl.policies": "one"})
     by_run = []
     for run in (team, shared):
         works = works_of(run, run.stages, [run.algorithm], LENGTHS)
-        by_run.append([memory_needed(run, [stage], works, LENGTHS)[0] - resources._LIBRARIES for stage in ("maporl", "evaluate")])
+        by_run.append(
+            [memory_needed(run, [stage], works, LENGTHS)[0] - resources._LIBRARIES for stage in ("maporl", "evaluate")]
+        )
     (trained, spoken), (of_one, with_initial) = by_run
     assert len(team.algorithm.folders) == 6 and "" in team.algorithm.policies.values()
     assert trained == pytest.approx(6 * of_one) and spoken == pytest.approx(7 / 2 * with_initial)
