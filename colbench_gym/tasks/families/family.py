@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -119,7 +119,9 @@ class Family:
         fewest, most = wishes
         every = [choice for count in range(fewest, most + 1) for choice in self._choices(count)]
         random.Random(self.name).shuffle(every)
-        wanted = every if is_wanted is None else (choice for choice in every if is_wanted(self.reference(choice)))
+        wanted: Iterable[Choice] = (
+            every if is_wanted is None else (choice for choice in every if is_wanted(self.reference(choice)))
+        )
         return filter(self.is_clear, wanted)
 
     def _choices(self, count: int) -> Iterator[Choice]:
