@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import islice
 
 from colbench_gym.tasks.dial import STANDARD, Dial, parse_dial
@@ -158,8 +158,7 @@ def alternatives(task: Task) -> tuple[Choice, ...]:
 
 @lru_cache(maxsize=1024)
 def _alternatives(family: Family, wishes: tuple[int, int], split: str) -> tuple[Choice, ...]:
-    choices = (choice for choice in family.choices(wishes) if split in ("", _split_of(family.reference(choice))))
-    return tuple(islice(choices, MOST_ALTERNATIVES))
+    return tuple(islice(family.choices(wishes, partial(_is_of, split) if split else None), MOST_ALTERNATIVES))
 
 
 def dial_of(task: Task) -> Dial:
@@ -220,10 +219,12 @@ def _families_by_name(dial: Dial) -> dict[str, Family]:
 
 def _choices(family: Family, split: str, dial: Dial) -> Iterator[Choice]:
     """The choices of a family's tasks in a split. A function occurs in one split only, for any family and dial."""
-    clear = family.choices(dial.wishes)
-    if split != "novel":
-        clear = (choice for choice in clear if _split_of(family.reference(choice)) == split)
-    return islice(clear, TASKS_PER_FAMILY[split])
+    is_wanted = None if split == "novel" else partial(_is_of, split)
+    return islice(family.choices(dial.wishes, is_wanted), TASKS_PER_FAMILY[split])
+
+
+def _is_of(split: str, reference: str) -> bool:
+    return _split_of(reference) == split
 
 
 def _split_of(reference: str) -> str:

@@ -18,7 +18,7 @@ import subprocess
 import tarfile
 import tempfile
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from sandboxes.pages.placeholders import address_parts, draw, picture_at
@@ -147,7 +147,8 @@ class WebFiles:
 
     @cached_property
     def _tailwind(self) -> StyleSheet:
-        return StyleSheet(self.path(TAILWIND).read_text(encoding="utf-8"))
+        path = self.path(TAILWIND)
+        return _parse(path, path.stat().st_mtime_ns)
 
     def path(self, file: NpmFile) -> Path:
         """Path of a package's file on this machine. The file is downloaded if it is missing.
@@ -159,6 +160,11 @@ class WebFiles:
         if not path.exists():
             _download(file, path)
         return path
+
+
+@lru_cache(maxsize=2)  # every browser of a process has the same one, and parsing takes seconds
+def _parse(path: Path, changed_ns: int) -> StyleSheet:
+    return StyleSheet(path.read_text(encoding="utf-8"))
 
 
 def _download(file: NpmFile, path: Path) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import write_json, write_rows
@@ -180,6 +179,8 @@ def _turns_of(algorithm: OnPolicyAlgorithm, episodes: Sequence[Episode]) -> list
 
 def _accuracy(run: Run, episodes: Sequence[Episode], credit: Sequence[TurnCredit]) -> dict[str, Any] | None:
     """Spearman's rank correlation of credit and exact advantage over the turns of each task, its mean over tasks and 95% interval; None without the oracle."""
+    from scipy import stats  # takes a second to load
+
     if "exact" not in run.record.oracles(run.config):
         return None
     by_task: dict[str, list[tuple[float, float]]] = {}

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from colbench_gym.files import Row, read_rows, write_rows
 from colbench_gym.scoring.intervals import mean_interval
@@ -211,6 +210,8 @@ KINDS: dict[str, Callable[[Turn], Any]] = {
 
 def rank_correlation(exact: Any, credit: Any) -> float | None:
     """Spearman's rho; 0 if all scores are equal, None if all exact advantages are equal."""
+    from scipy import stats  # takes a second to load
+
     if np.ptp(exact) < _SAME:
         return None
     return 0.0 if np.ptp(credit) < _SAME else float(stats.spearmanr(exact, credit).statistic)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from colbench_gym.files import Row, read_rows
 from sweetrl_agent.core.environment import EnvironmentRecord
@@ -131,6 +130,8 @@ def variance_shares(means: Any) -> dict[str, float]:
 
 def _tau(first: Any, other: Any) -> float | None:
     """Kendall's tau; None if it is undefined because all values are equal."""
+    from scipy import stats  # takes a second to load
+
     if len(first) < 2:
         return None
     tau = float(stats.kendalltau(first, other).statistic)

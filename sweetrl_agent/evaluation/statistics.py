@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from colbench_gym.scoring.intervals import difference_interval, sign_flip_p, wilson
 
@@ -68,6 +67,8 @@ def algorithm_interval(scores: Scores) -> Interval:
 
     Source: Satterthwaite, 1946, Biometrics Bulletin 2.
     """
+    from scipy import stats  # takes a second to load
+
     seeds, tasks = scores.shape
     if seeds < 2 or tasks < 2:
         return agents_interval(scores)
@@ -90,6 +91,8 @@ def agents_interval(scores: Scores, seed: int = 0) -> Interval:
         scores: Shape (S, T).
         seed: Seed of the resampling.
     """
+    from scipy import stats  # takes a second to load
+
     by_task = scores.mean(axis=0)
     if len(by_task) < 2 or np.ptp(by_task) == 0:
         return float(by_task.mean()), float(by_task.mean())
@@ -135,6 +138,8 @@ def power(difference: float, parts: Components, seeds: int, tasks: int) -> float
         seeds: Number of runs per algorithm.
         tasks: Number of tasks.
     """
+    from scipy import stats  # takes a second to load
+
     variance = parts.of_mean(seeds, tasks)
     if variance == 0:
         return 1.0

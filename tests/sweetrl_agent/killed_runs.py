@@ -91,19 +91,34 @@ def assert_same(folder, other):
     assert [name for name in one if one[name] != two[name]] == []
 
 
-def _train(arguments):
+def _run(main, arguments):
     gc.freeze()
-    sys.exit(train.main(arguments))
+    sys.exit(main(arguments))
+
+
+def kill_when(is_due, main, arguments):
+    """Start a command in a process of its own, and kill it as soon as it is due."""
+    context = multiprocessing.get_context("forkserver")  # which imports the libraries once
+    context.set_forkserver_preload(["sweetrl_agent.trainers.critic", "sweetrl_agent.trainers.sft_stage"])
+    job = context.Process(target=_run, args=(main, list(map(str, arguments))))
+    job.start()
+    while job.is_alive() and not is_due():
+        time.sleep(0.001)
+    job.kill()
+    job.join()
+    assert is_due(), f"it never was due, and the status was {job.exitcode}"
 
 
 def kill_at(moment, arguments, folder):
     """Start the job in a process of its own, and kill it as soon as a path that fits `moment` stands in the folder."""
-    context = multiprocessing.get_context("forkserver")  # which imports the libraries once
-    context.set_forkserver_preload(["sweetrl_agent.trainers.critic", "sweetrl_agent.trainers.sft_stage"])
-    job = context.Process(target=_train, args=(list(map(str, arguments)),))
-    job.start()
-    while job.is_alive() and not list(folder.glob(moment)):
-        time.sleep(0.001)
-    job.kill()
-    job.join()
-    assert list(folder.glob(moment)), f"{moment} never came, and the status was {job.exitcode}"
+    kill_when(lambda: list(folder.glob(moment)), train.main, arguments)
+
+
+def kill_at_rows(count, main, arguments, path):
+    """Start a command in a process of its own, and kill it as soon as a file has so many rows; returns how many it has then."""
+
+    def rows():
+        return path.read_bytes().count(b"\n") if path.exists() else 0
+
+    kill_when(lambda: rows() >= count, main, arguments)
+    return rows()

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file, save_file
@@ -29,6 +24,8 @@ from sweetrl_agent.evaluation.win_rate import recorded
 from sweetrl_agent.trainers.run import Run
 from tests.colbench_gym.simulators.model.chat_servers import fails, serving, url
 from tests.colbench_gym.test_evaluate import talks
+
+from .killed_runs import kill_at_rows
 
 TASKS = ["--tasks", "embedded:test[:6]", "--sandbox", "embedded", "--threads", "1"]
 OWN = """
@@ -155,17 +152,9 @@ def test_policies_of_ones_own_and_an_environment_of_ones_own(own_module, tmp_pat
 
 
 def test_a_killed_evaluation_resumes_with_the_same_bytes(run_folder, tmp_path):
-    words = [str(run_folder.folder), "random", "--tasks", "embedded:test[:40]", "--threads", "1"]
-    command = [sys.executable, "-m", "sweetrl_agent.evaluate", *words, "--output", str(tmp_path / "killed")]
-    rows = tmp_path / "killed" / "evaluation.jsonl"
-    with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(command, stderr=log, stdout=log, cwd=Path(sweetrl_agent.__file__).parents[1])
-        while not (rows.exists() and rows.read_bytes().count(b"\n") >= 4):
-            assert process.poll() is None, (tmp_path / "log").read_text()
-            time.sleep(0.005)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    assert rows.read_bytes().count(b"\n") < 80
+    words = [str(run_folder.folder), "random", "--tasks", "embedded:test[:10]", "--threads", "1"]
+    killed = tmp_path / "killed"
+    assert kill_at_rows(4, main, [*words, "--output", killed], killed / "evaluation.jsonl") < 20
     run(tmp_path / "killed", *words)
     run(tmp_path / "whole", *words)
     assert content(tmp_path / "killed") == content(tmp_path / "whole")

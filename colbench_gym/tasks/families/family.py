@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -109,12 +109,20 @@ class Family:
                 slots[slot] = code
         return _fill(self.template, {**self.defaults, **slots})
 
-    def choices(self, wishes: tuple[int, int]) -> Iterator[Choice]:
-        """Every clear choice with a number of special wishes in the range (minimum, maximum), in a fixed pseudo-random order."""
+    def choices(self, wishes: tuple[int, int], is_wanted: Callable[[str], bool] | None = None) -> Iterator[Choice]:
+        """Every clear choice with a number of special wishes in the range (minimum, maximum), in a fixed pseudo-random order.
+
+        Args:
+            wishes: The range.
+            is_wanted: Whether a function, given by its source, is wanted. It is asked first, since that takes less time than the calls.
+        """
         fewest, most = wishes
         every = [choice for count in range(fewest, most + 1) for choice in self._choices(count)]
         random.Random(self.name).shuffle(every)
-        return filter(self.is_clear, every)
+        wanted: Iterable[Choice] = (
+            every if is_wanted is None else (choice for choice in every if is_wanted(self.reference(choice)))
+        )
+        return filter(self.is_clear, wanted)
 
     def _choices(self, count: int) -> Iterator[Choice]:
         """Every choice with `count` special wishes."""
@@ -171,13 +179,22 @@ def _compiled(call: str) -> Any:
 
 
 def _fill(template: str, slots: dict[str, str]) -> str:
-    lines: list[str] = []
-    for line in template.strip("\n").split("\n"):
-        match = _LINE_SLOT.match(line)
-        if match is None:
-            lines.append(_INLINE_SLOT.sub(lambda m: slots.get(m.group(1), ""), line))
-            continue
-        indent, slot = match.groups()
-        code = slots.get(slot, "")
-        lines.extend(indent + part for part in code.strip("\n").split("\n") if code.strip())
-    return "\n".join(lines)
+    pieces: list[str] = []
+    for indent, parts in _parse(template):
+        if indent is None:
+            pieces.append("".join([slots.get(part, "") if i % 2 else part for i, part in enumerate(parts)]))
+        elif (code := slots.get(parts[0], "")).strip():
+            pieces.append(indent + code.strip("\n").replace("\n", f"\n{indent}"))
+    return "\n".join(pieces)
+
+
+@lru_cache(maxsize=4096)
+def _parse(template: str) -> tuple[tuple[str | None, tuple[str, ...]], ...]:
+    """The pieces of a template: the indentation and slot of a line that is a slot; None and the texts and slots in turn of all lines up to the next."""
+    pieces: list[tuple[str | None, tuple[str, ...]]] = []
+    for is_slot, lines in itertools.groupby(template.strip("\n").split("\n"), key=lambda line: bool(_LINE_SLOT.match(line))):
+        if is_slot:
+            pieces += ((match[1], (match[2],)) for match in map(_LINE_SLOT.match, lines) if match)
+        else:
+            pieces.append((None, tuple(_INLINE_SLOT.split("\n".join(lines)))))
+    return tuple(pieces)

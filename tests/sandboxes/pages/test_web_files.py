@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import os
 import tarfile
 
 import pytest
@@ -30,6 +31,17 @@ def files(tmp_path):
 def test_tailwind_two_is_answered_from_disk(files, url):
     assert files.answer(url, '<p class="a">').body == b".a{top:0}"
     assert files.answer(url, '<p class="a">', has_scripts=True).body == b".a{top:0}.b{top:1px}"
+
+
+def test_the_sheet_is_parsed_once_in_a_process_and_again_where_the_file_has_changed(files, tmp_path, monkeypatch):
+    parsed, original = [], web_files.StyleSheet
+    monkeypatch.setattr(web_files, "StyleSheet", lambda css: parsed.append(css) or original(css))
+    url, page = "https://unpkg.com/tailwindcss@^2/dist/tailwind.min.css", '<p class="a">'
+    assert [of.answer(url, page).body for of in (files, WebFiles(tmp_path))] == [b".a{top:0}"] * 2
+    path = tmp_path / TAILWIND.name
+    path.write_text(".a{top:2px}")
+    os.utime(path, ns=(1, 1))
+    assert WebFiles(tmp_path).answer(url, page).body == b".a{top:2px}" and len(parsed) == 2
 
 
 @pytest.mark.parametrize(

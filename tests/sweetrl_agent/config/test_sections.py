@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import fields
 from pathlib import Path
@@ -17,6 +15,7 @@ from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.algorithms.settings import known_settings
 from sweetrl_agent.algorithms.settings_help import algorithm_sections, registered
 from sweetrl_agent.algorithms.sweet import SweetConfig
+from sweetrl_agent.config.__main__ import main as config_command
 from sweetrl_agent.config.job import COMPARE, SECTIONS
 from sweetrl_agent.envs.registry import RECORDS, find_record
 
@@ -97,8 +96,8 @@ def test_help_of_compare_begins_with_what_is_compared(capsys):
     assert "--num_tasks N Training tasks used; 0 for all. 5,000 in the paper. (default: 300)" in " ".join(said.split())
 
 
-def test_the_page_is_current():
-    made = subprocess.run(
-        [sys.executable, "-m", "sweetrl_agent.config", "--markdown"], capture_output=True, text=True, check=True
+def test_the_page_is_current(capsys):
+    assert config_command(["--markdown"]) == 0
+    assert PAGE.read_text(encoding="utf-8") == capsys.readouterr().out, (
+        "run `python -m sweetrl_agent.config --markdown > docs/settings.md`"
     )
-    assert PAGE.read_text(encoding="utf-8") == made.stdout, "run `python -m sweetrl_agent.config --markdown > docs/settings.md`"

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
 import torch
 import yaml
 
-import sweetrl_agent
 from colbench_gym.files import read_rows
 from sweetrl_agent import compare
 from sweetrl_agent.algorithms.collab_values import utterance_score
@@ -27,8 +20,9 @@ from sweetrl_agent.evaluation import evaluation_job
 from sweetrl_agent.models.tiny import build_tokenizer
 from sweetrl_agent.trainers.run import Run
 from tests.sweetrl_agent import menu_lock
+from tests.sweetrl_agent.killed_runs import kill_at_rows
 
-TASKS = ["--tasks", "embedded:test[:3]", "--sandbox", "embedded", "--threads", "1"]
+TASKS = ["--tasks", "embedded:test[:2]", "--sandbox", "embedded", "--threads", "1"]
 SMALL = ["--collab.m", "2", "--collab.horizon", "1"]
 
 
@@ -91,26 +85,10 @@ def test_a_mixture_is_evaluated_beside_its_agents(runs, q, tmp_path, capsys):
 
 
 def test_a_killed_evaluation_resumes_with_the_same_bytes(runs, tmp_path):
-    words = [
-        f"collab:{runs[0]}+{runs[1]}",
-        "--tasks",
-        "embedded:test[:12]",
-        *SMALL,
-        "--collab.granularity",
-        "chunk:3",
-        "--threads",
-        "1",
-    ]
-    command = [sys.executable, "-m", "sweetrl_agent.evaluate", *words, "--output", str(tmp_path / "killed")]
-    rows = tmp_path / "killed" / "evaluation.jsonl"
-    with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(command, stderr=log, stdout=log, cwd=Path(sweetrl_agent.__file__).parents[1])
-        while not (rows.exists() and rows.read_bytes().count(b"\n") >= 4):
-            assert process.poll() is None, (tmp_path / "log").read_text()
-            time.sleep(0.005)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    assert rows.read_bytes().count(b"\n") < 12
+    words = [f"collab:{runs[0]}+{runs[1]}", "--tasks", "embedded:test[:6]", *SMALL, "--collab.granularity", "chunk:3"]
+    words += ["--generation_batch", "2", "--max_turns", "2", "--threads", "1"]  # a shard is four episodes
+    killed = tmp_path / "killed"
+    assert kill_at_rows(4, main, [*words, "--output", killed], killed / "evaluation.jsonl") < 6
     run(tmp_path / "killed", *words)
     run(tmp_path / "whole", *words)
     for name in ("evaluation.jsonl", "results.json", "settings.json", "stages.json", "config.yaml"):
