@@ -277,35 +277,38 @@ class Killed(Exception):
 
 
 @pytest.mark.parametrize(
-    ("killed_at", "others"),
-    [("append_rows", {}), ("fine_tune", {}), ("train_stage", {}), ("train_stage", {"lora": True, "lora_r": 2})],
+    ("moments", "others"),
+    [(("append_rows", "fine_tune", "train_stage"), {}), (("train_stage",), {"lora": True, "lora_r": 2})],
+    ids=["whole weights", "adapters"],
 )
-def test_a_run_that_was_killed_ends_with_the_same_files(make_run, monkeypatch, killed_at, others):
+def test_a_run_that_was_killed_ends_with_the_same_files(make_run, monkeypatch, moments, others):
     monkeypatch.setattr(malt, "TASKS_PER_BATCH", 2)
-    whole, cut = (make_run(name, others) for name in ("whole", "cut"))
+    whole = make_run("whole", others)
     whole.config.algorithms["malt"].train(whole)
-    original, calls = getattr(malt, killed_at), []
+    for killed_at in moments:
+        cut, original, calls = make_run(killed_at, others), getattr(malt, killed_at), []
 
-    def kill(*given, **named):
-        calls.append(1)
-        if len(calls) == 2:
-            raise Killed
-        return original(*given, **named)
+        def kill(*given, original=original, calls=calls, **named):
+            calls.append(1)
+            if len(calls) == 2:
+                raise Killed
+            return original(*given, **named)
 
-    monkeypatch.setattr(malt, killed_at, kill)
-    with pytest.raises(Killed):
-        cut.config.algorithms["malt"].train(cut)
-    cut.config.algorithms["malt"].train(cut)
-    files = [
-        {
-            path.relative_to(run.path(".")): path.read_bytes()
-            for path in run.path("malt").rglob("*.*")
-            if path.suffix in (".jsonl", ".safetensors") or path.name == "round.json"
-        }
-        for run in (whole, cut)
-    ]
-    assert files[0] == files[1] and len(files[0]) == 1 + 1 + 6
-    assert read_rows(whole.path("metrics.jsonl")) == read_rows(cut.path("metrics.jsonl"))
+        with monkeypatch.context() as patch:
+            patch.setattr(malt, killed_at, kill)
+            with pytest.raises(Killed):
+                cut.config.algorithms["malt"].train(cut)
+            cut.config.algorithms["malt"].train(cut)
+        files = [
+            {
+                path.relative_to(run.path(".")): path.read_bytes()
+                for path in run.path("malt").rglob("*.*")
+                if path.suffix in (".jsonl", ".safetensors") or path.name == "round.json"
+            }
+            for run in (whole, cut)
+        ]
+        assert files[0] == files[1] and len(files[0]) == 1 + 1 + 6, killed_at
+        assert read_rows(whole.path("metrics.jsonl")) == read_rows(cut.path("metrics.jsonl"))
     if others:
         assert not [*whole.path("malt").rglob("adapter_config.json")], "every role has whole weights"
         whole.config.algorithms["malt"].load(whole)

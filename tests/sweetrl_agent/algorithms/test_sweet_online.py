@@ -58,26 +58,19 @@ def _train(run):
     return run
 
 
-@pytest.fixture
-def offline(make):
-    """SWEET-RL on all tasks."""
-    return _train(make("offline", "sweet"))
-
-
-@pytest.mark.parametrize("reference", ["current", "initial"])
-def test_the_first_round_is_sweet_rl(make, offline, reference):
-    online = _train(make("online", rounds=1, reference=reference))
-    for file in FILES:
-        assert online.path(f"sweet_online/round_1/{file}").read_bytes() == offline.path(file).read_bytes(), file
-    assert (
-        online.path("sweet_online/agent/model.safetensors").read_bytes()
-        == offline.path("policy/model.safetensors").read_bytes()
-    )
-    (row,) = read_rows(online.path("metrics.jsonl"))
-    costs = [ledger(run, [name])[name] for run, name in ((offline, "sweet"), (online, "sweet_online"))]
-    for name in ("environment_turns", "generated_tokens", "trained_tokens", "sandbox_runs", "simulator_calls"):
-        assert costs[0][name] == costs[1][name], name
-    assert (row["episodes"], row["environment_turns"]) == (18, 36) and row["outcome_pairs"] and row["turn_pairs"]
+def test_the_first_round_is_sweet_rl(make):
+    offline = _train(make("offline", "sweet"))
+    for reference in ("current", "initial"):
+        online = _train(make(reference, rounds=1, reference=reference))
+        for file in FILES:
+            assert online.path(f"sweet_online/round_1/{file}").read_bytes() == offline.path(file).read_bytes(), file
+        agent = online.path("sweet_online/agent/model.safetensors").read_bytes()
+        assert agent == offline.path("policy/model.safetensors").read_bytes()
+        (row,) = read_rows(online.path("metrics.jsonl"))
+        costs = [ledger(run, [name])[name] for run, name in ((offline, "sweet"), (online, "sweet_online"))]
+        for name in ("environment_turns", "generated_tokens", "trained_tokens", "sandbox_runs", "simulator_calls"):
+            assert costs[0][name] == costs[1][name], name
+        assert (row["episodes"], row["environment_turns"]) == (18, 36) and row["outcome_pairs"] and row["turn_pairs"]
 
 
 def _spied(monkeypatch, run):
@@ -158,39 +151,36 @@ class Killed(Exception):
     """Stands for the kill."""
 
 
-@pytest.mark.parametrize("killed_at", ["train_critic", "rank"])
-@pytest.mark.parametrize("lora", [False, True])
-def test_a_run_that_was_killed_ends_with_the_same_files(make, monkeypatch, killed_at, lora):
-    if lora and killed_at == "rank":
-        pytest.skip("one moment is enough with LoRA")
-    game = {"lora": lora, "lora_r": 2}
-    whole, cut = (make(name, rounds=2, tasks=6, game=game) for name in ("whole", "cut"))
-    _train(whole)
-    original = getattr(sweet, killed_at)
+@pytest.mark.parametrize(("lora", "moments"), [(False, ("train_critic", "rank")), (True, ("train_critic",))])
+def test_a_run_that_was_killed_ends_with_the_same_files(make, monkeypatch, lora, moments):
+    settings = {"rounds": 2, "tasks": 6, "game": {"lora": lora, "lora_r": 2}}
+    whole = _train(make("whole", **settings))
+    for killed_at in moments:
+        cut, original, calls = make(killed_at, **settings), getattr(sweet, killed_at), []
 
-    def kill(view):
-        if view.folder.name == "round_2":
-            raise Killed
-        original(view)
+        def kill(view, original=original):
+            if view.folder.name == "round_2":
+                raise Killed
+            original(view)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(sweet, killed_at, kill)
-        with pytest.raises(Killed):
+        with monkeypatch.context() as patch:
+            patch.setattr(sweet, killed_at, kill)
+            with pytest.raises(Killed):
+                _train(cut)
+        with monkeypatch.context() as patch:
+            patch.setattr(sweet_online, "collect", calls.append)
             _train(cut)
-    calls = []
-    monkeypatch.setattr(sweet_online, "collect", lambda view: calls.append(view))
-    _train(cut)
-    assert not calls  # what was finished is not done again
-    files = [
-        {
-            p.relative_to(run.path(".")): p.read_bytes()
-            for p in run.path("sweet_online").rglob("*.*")
-            if p.suffix in (".jsonl", ".safetensors")
-        }
-        for run in (whole, cut)
-    ]
-    assert files[0] == files[1] and len(files[0]) >= 15
-    assert read_rows(whole.path("metrics.jsonl")) == read_rows(cut.path("metrics.jsonl"))
+        assert not calls  # what was finished is not done again
+        files = [
+            {
+                p.relative_to(run.path(".")): p.read_bytes()
+                for p in run.path("sweet_online").rglob("*.*")
+                if p.suffix in (".jsonl", ".safetensors")
+            }
+            for run in (whole, cut)
+        ]
+        assert files[0] == files[1] and len(files[0]) >= 15, killed_at
+        assert read_rows(whole.path("metrics.jsonl")) == read_rows(cut.path("metrics.jsonl"))
     if lora:
         assert not whole.path("sweet_online/agent/adapter_config.json").exists()
         whole.algorithm.load(whole)

@@ -35,11 +35,13 @@ class _StopEarly(TrainerCallback):
         control.should_training_stop = state.global_step >= RECORDED_STEPS
 
 
-def test_it_is_what_sft_at_the_default_settings_makes(default_run):
+def test_it_is_what_sft_at_the_default_settings_makes(default_run, monkeypatch):
     made = made_from()
     assert made["settings"] == shaping_settings(make_config()), AGAIN
     assert {path.name for path in FOLDER.iterdir()} == {*made["sha256"], packaged.RECORD}
-    assert checksum(sft_stage.demonstrations(default_run)) == made["demonstrations"], AGAIN
+    shown = sft_stage.demonstrations(default_run)
+    assert checksum(shown) == made["demonstrations"], AGAIN
+    monkeypatch.setattr(sft_stage, "demonstrations", lambda run: shown)  # they are not played a second time
     trainer, tokenizer = sft_stage.sft_trainer(default_run)
     assert tokenizer.get_vocab() == AutoTokenizer.from_pretrained(FOLDER).get_vocab(), AGAIN
     assert tokenizer.chat_template == AutoTokenizer.from_pretrained(FOLDER).chat_template, AGAIN
