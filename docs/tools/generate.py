@@ -174,7 +174,7 @@ def differences(file: str, split: str, *pairs: str) -> str:
 
 
 def _difference(file: str, split: str, first: str, second: str) -> tuple[str, str]:
-    """The success of one algorithm less another's, in points with its interval, and on how many seeds it is ahead. The file has one order of each pair."""
+    """The success of one algorithm minus another's, in points with its interval, and on how many seeds it is ahead. The file has one order of each pair."""
     found = {(one["a"], one["b"]): one for one in _recorded(file)["paired"] if one["split"] == split}
     sign = 1.0 if (first, second) in found else -1.0
     one = found.get((first, second)) or found[second, first]

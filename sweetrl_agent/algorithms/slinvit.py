@@ -186,14 +186,14 @@ class _Search:
         """Step 3; the continuations of all nodes are played in lockstep."""
         reached: list[Reached] = [node.payload for node in nodes]
         if self.score is not None:
-            return [self.scored(one) for one in reached]
+            return [self.scored(leaf) for leaf in reached]
         count = self.config.rollouts
-        going = [i for i, node in enumerate(nodes) if not node.is_over for _ in range(count)]
-        seeds = [derive_seed(reached[i].seed, "rollout", number % count) for number, i in enumerate(going)]
-        returns = [0.0] * len(nodes)
-        for i, found in zip(going, self.rollouts([reached[i].spot for i in going], seeds), strict=True):
-            returns[i] += found / count
-        return returns
+        continued = [(i, k) for i, node in enumerate(nodes) if not node.is_over for k in range(count)]
+        seeds = [derive_seed(reached[i].seed, "rollout", k) for i, k in continued]
+        values = [0.0] * len(nodes)
+        for (i, _), total in zip(continued, self.rollouts([reached[i].spot for i, _ in continued], seeds), strict=True):
+            values[i] += total / count
+        return values
 
     def scored(self, reached: Reached) -> float:
         """The critic's score of the utterance that led to a state; 0 where the agent's server failed."""
@@ -203,17 +203,18 @@ class _Search:
 
     def rollouts(self, spots: list[Spot], seeds: Sequence[int]) -> list[float]:
         """Returns of continuations by the language model, each by a seed."""
-        returns, going, turn = [0.0] * len(spots), list(range(len(spots))), 0
-        while going and not 0 < self.config.horizon <= turn:
-            said = self.sample([spots[i].messages for i in going], [derive_seed(seeds[i], "turn", turn) for i in going])
-            still = []
-            for i, utterance in zip(going, said, strict=True):
+        returns, active, turn = [0.0] * len(spots), list(range(len(spots))), 0
+        while active and not 0 < self.config.horizon <= turn:
+            turn_seeds = [derive_seed(seeds[i], "turn", turn) for i in active]
+            utterances = self.sample([spots[i].messages for i in active], turn_seeds)
+            unfinished = []
+            for i, utterance in zip(active, utterances, strict=True):
                 if utterance.error:
                     raise utterance.error
                 spots[i], reward, is_over = self.world.step(spots[i], utterance.text, derive_seed(seeds[i], "reply", turn))
                 returns[i] += reward
-                still += [] if is_over else [i]
-            going, turn = still, turn + 1
+                unfinished += [] if is_over else [i]
+            active, turn = unfinished, turn + 1
         return returns
 
     def sample(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:

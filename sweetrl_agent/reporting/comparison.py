@@ -62,9 +62,7 @@ def unfinished_page(folder: Path, live: Live) -> str:
     refuse_links_out(folder)
     first = RunFolder.read(seed_folders(folder)[0])
     curves = comparison_charts(folder, {"algorithms": ()}, {})
-    return page(
-        f"Comparison {folder.resolve().name}", {}, [live.part, curves_part(curves), setup_part(first)], version=live.version
-    )
+    return page(f"Comparison {folder.resolve().name}", {}, [curves_part(curves), setup_part(first)], live=live)
 
 
 class _Report:
@@ -89,8 +87,7 @@ class _Report:
         """The report as a page; `live` is the part above it of a comparison that is watched."""
         facts = {"algorithms": str(len(self.results["algorithms"])), "seeds": ", ".join(self.results.get("ledger", ()))}
         data = {"colours": agent_colours(list(self.results["algorithms"])), **self.dialogues}
-        shown = [*([live.part] if live else []), *(part for part in self.shown if part)]
-        return page(self.title, facts, shown, data, live.version if live else "")
+        return page(self.title, facts, [part for part in self.shown if part], data, live)
 
 
 def seed_folders(folder: Path) -> list[Path]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from sweetrl_agent.reporting.charts import converter
 from sweetrl_agent.reporting.numbers import number, plain
 from sweetrl_agent.reporting.palette import custom_properties, dark_rules
-from sweetrl_agent.reporting.parts import Part, Table, clip
+from sweetrl_agent.reporting.parts import Live, Part, Table, clip
 from sweetrl_agent.reporting.run_folder import CONFIG, MAX_CONFIG_CHARS, VERSIONS, RunFolder
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def page(
-    title: str, facts: Mapping[str, str], parts: Sequence[Part], data: Mapping[str, Any] | None = None, version: str = ""
+    title: str, facts: Mapping[str, str], parts: Sequence[Part], data: Mapping[str, Any] | None = None, live: Live | None = None
 ) -> str:
     """A page.
 
@@ -38,19 +38,20 @@ def page(
         facts: The line below the title: values by name.
         parts: Its parts, most important first.
         data: Data of the dialogue viewer: "colours", and those of `dialogues.dialogues_data`.
-        version: Of a page that `watch` serves: the page asks it for changes, and is loaded again when it has another version. "" for a file.
+        live: Of a page that `watch` serves, the part above the others. The page asks for changes, and is loaded again when it has another version.
+            None for a file.
     """
+    if live:
+        parts = [live.part, *parts]
     charts = [chart.page_spec() for part in parts for chart in part.charts]
     scripts = [
         *([vega()] if charts else []),
-        "".join(
-            map(_resource, ("report.js", *(["viewer.js"] if data else []), "index.js", *(["watch.js"] if version else [])))
-        ),
+        "".join(map(_resource, ("report.js", *(["viewer.js"] if data else []), "index.js", *(["watch.js"] if live else [])))),
     ]
     style = custom_properties() + dark_rules() + "".join(map(_resource, ("report.css", "viewer.css")))
     text = _templates().get_template("page.html.jinja").render(
-        title=title, facts=facts, parts=parts, scripts=scripts, style=style, policy=_policy(scripts, bool(version)), version=version,
-        data=embedded_json({"charts": charts, "version": version, **(data or {})}),
+        title=title, facts=facts, parts=parts, scripts=scripts, style=style, policy=_policy(scripts, live is not None), live=live,
+        data=embedded_json({"charts": charts, "version": live.version if live else "", **(data or {})}),
     )  # fmt: skip
     return text.encode("utf-8", "replace").decode()  # models may write lone surrogates
 

@@ -60,7 +60,7 @@ def live_page(folder: Path, names: Names, live: Live) -> str:
     if seed_folders(folder):
         return unfinished_page(folder, live)
     is_run = any((folder / name).is_file() for name in RUN_FILES)
-    return report_page(folder, live) if is_run else page(folder.resolve().name, {}, [live.part], version=live.version)
+    return report_page(folder, live) if is_run else page(folder.resolve().name, {}, [], live=live)
 
 
 def write_chart_of(source: Path, options: Any, names: Names) -> Path:

@@ -64,8 +64,7 @@ def _page(run: RunFolder, live: Live | None) -> str:
     dialogues = dialogues_data(run)
     agents = [*scores_of(run.results), *(row["agent"] for row in run.evaluation)]
     data = {"colours": agent_colours(agents), **dialogues}
-    parts, version = _parts(run, len(dialogues["dialogues"])), live.version if live else ""
-    return page(run.name, _facts(run), [*([live.part] if live else []), *parts], data, version)
+    return page(run.name, _facts(run), _parts(run, len(dialogues["dialogues"])), data, live)
 
 
 def pages_part(run: RunFolder) -> Part | None:

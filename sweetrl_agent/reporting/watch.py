@@ -77,24 +77,22 @@ class Watch:
             self._html, self._version = live_page(self.folder, self.names, live), live.version
         except (ColBenchError, OSError, RecursionError, *OTHER_RESULTS) as error:
             text = f"The report cannot be made now; the next refresh tries again. {type(error).__name__}: {error}"
-            self._html = page(
-                self.folder.resolve().name, {}, [live.part, Part("report", "Report", missing=text)], version=live.version
-            )
+            self._html = page(self.folder.resolve().name, {}, [Part("report", "Report", missing=text)], live=live)
             self._version = ""
         self._made = self.clock()
 
 
 def _snapshot(folder: Path) -> list[tuple[str, int, int]]:
     """The files that the page shows, with their times and sizes."""
-    found = []
+    stamps = []
     for place in (folder, *seed_folders(folder)):
         for path in (*(place / name for name in (*SHOWN, CONFIG, VERSIONS, FILE)), *sorted(place.glob(f"*/{ADVANTAGES}"))):
             try:
                 stat = path.stat()
             except OSError:
                 continue
-            found.append((str(path), stat.st_mtime_ns, stat.st_size))
-    return found
+            stamps.append((str(path), stat.st_mtime_ns, stat.st_size))
+    return stamps
 
 
 class _Handler(BaseHTTPRequestHandler):

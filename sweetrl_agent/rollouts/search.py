@@ -86,9 +86,10 @@ def forward_search(
         ]
     values = value([path[-1] for path in paths]) if paths else []
     totals = [sum(step.prior + step.reward for step in path[1:]) + last for path, last in zip(paths, values, strict=True)]
-    best = max(range(len(paths)), key=totals.__getitem__, default=None)
-    if best is None or totals[best] == -float("inf"):
+    valued = [i for i, total in enumerate(totals) if total > -float("inf")]  # neither -inf nor NaN
+    if not valued:
         raise ValueError("A search needs a root with at least one child, and got none of finite value.")
+    best = max(valued, key=totals.__getitem__)
     return Plan(paths[best][1:], totals[best], len(paths))
 
 

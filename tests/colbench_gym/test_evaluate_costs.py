@@ -9,16 +9,14 @@ import pytest
 from colbench_gym.evaluate import main
 from colbench_gym.files import read_rows
 from colbench_gym.servers.usage import USAGE
-from tests.colbench_gym.simulators.model.chat_servers import returns, serving, url
+from tests.colbench_gym.simulators.model.chat_servers import counting, url
 
 TASKS = ["--tasks", "embedded:test[:6]", "--sandbox", "embedded", "--max-turns", "3", "--concurrency", "2"]
 
 
 @pytest.fixture
 def server():
-    body = {"choices": [{"message": {"content": "Yes."}}], "usage": {"prompt_tokens": 9, "completion_tokens": 1}}
-    with serving() as server:
-        server.script = [returns(json.dumps(body).encode())]
+    with counting() as server:
         yield server
 
 

@@ -83,6 +83,9 @@ def test_breadth_keeps_the_children_of_highest_rank_and_depth_ends_the_search():
     assert forward_search(root, expand, values_of, 1, 0).path[0].payload[1] == "a"
     assert forward_search(root, expand, values_of, 1, 1, rank=value_of).path[0].payload[1] == "a"
     assert expanded == [root]
+    assert forward_search(root, expand, lambda nodes: [math.nan, 1.0, -math.inf], 1, 0).value == pytest.approx(
+        1.2
+    )  # c, second by prior
     with pytest.raises(ValueError, match="at least one child"):
         forward_search(Node(), lambda nodes: [[]], values_of, 1, 0)
 

@@ -11,7 +11,7 @@ import sweetrl_agent.evaluate
 from colbench_gym.files import read_rows
 from colbench_gym.servers.usage import USAGE
 from sweetrl_agent.train import main
-from tests.colbench_gym.simulators.model.chat_servers import returns, serving, url
+from tests.colbench_gym.simulators.model.chat_servers import counting, url
 from tests.words import words
 
 SETTINGS = {
@@ -23,9 +23,7 @@ GRPO = {"algorithm": "grpo", "grpo.iterations": 2, "grpo.tasks": 2, "grpo.group"
 
 @pytest.fixture
 def server():
-    body = {"choices": [{"message": {"content": "Yes."}}], "usage": {"prompt_tokens": 9, "completion_tokens": 1}}
-    with serving() as server:
-        server.script = [returns(json.dumps(body).encode())]
+    with counting() as server:
         yield server
 
 

@@ -109,5 +109,14 @@ def serving() -> Iterator[Server]:
         server.server_close()
 
 
+@contextmanager
+def counting() -> Iterator[Server]:
+    """A server that says "Yes." to all, and reports nine prompt tokens and a generated one."""
+    body = {"choices": [{"message": {"content": "Yes."}}], "usage": {"prompt_tokens": 9, "completion_tokens": 1}}
+    with serving() as server:
+        server.script = [returns(json.dumps(body).encode())]
+        yield server
+
+
 def url(server: Server) -> str:
     return f"http://127.0.0.1:{server.server_port}/v1"
