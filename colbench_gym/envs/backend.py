@@ -17,6 +17,7 @@ from colbench_gym.reasoning import AUTO
 from colbench_gym.scoring.unit_tests import UNGRADABLE, UnitTests
 from colbench_gym.simulators import Simulator
 from colbench_gym.tasks import Task
+from colbench_gym.tasks.dial import Dial
 from colbench_gym.tasks.embedded import alternatives, dial_of, family_of, make_task, task_of
 from colbench_gym.tasks.rows import OnError
 from sandboxes import Sandbox
@@ -122,6 +123,21 @@ class BackendEnv(ColBenchEnv):
     def prepare(self) -> None:
         """See `ColBenchEnv.prepare`; starts the sandbox."""
         self._grader.started()
+
+    @property
+    def discrete_actions(self) -> Any:
+        """The menu of its tasks for `wrappers.DiscreteActions`: questions about the topics of their dial, and an answer from the replies.
+
+        Raises:
+            AttributeError: If the tasks are not embedded tasks of one dial.
+        """
+        from colbench_gym.wrappers.question_actions import QuestionActions
+
+        is_embedded = all(task.id.startswith("embedded/") for task in self.tasks)
+        dials = {dial_of(task) for task in self.tasks} if is_embedded else set[Dial]()
+        if len(dials) != 1:
+            raise AttributeError('Discrete actions are made for embedded tasks of one dial, such as tasks="embedded:train".')
+        return QuestionActions(*dials)
 
     def redraw_hidden(self, seed: int) -> None:
         """Go on with another task of the family, on an embedded task (capability *redraw*).

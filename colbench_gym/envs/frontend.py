@@ -120,6 +120,19 @@ class FrontendEnv(ColBenchEnv):
     def _make_simulator(self, spec: str | Mapping[str, Any] | Simulator) -> Simulator:
         return make_designer(spec, self.browser, self.edits)
 
+    @property
+    def discrete_actions(self) -> Any:
+        """The menu of its tasks for `wrappers.DiscreteActions`: the options of a design's slots.
+
+        Raises:
+            AttributeError: If the tasks are not embedded page tasks.
+        """
+        from colbench_gym.wrappers.slot_actions import SlotActions
+
+        if not all(task.id.startswith("embedded/") for task in self.tasks):
+            raise AttributeError('Discrete actions are made for embedded page tasks, such as tasks="embedded:train".')
+        return SlotActions()
+
     def prepare(self) -> None:
         """See `ColBenchEnv.prepare`; starts a browser."""
         self._look("")

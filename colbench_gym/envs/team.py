@@ -37,6 +37,13 @@ class RolesEnv(BackendEnv):
     # ---- who speaks, and what is seen ------------------------------------------------------------------------------------
 
     @property
+    def discrete_actions(self) -> Any:
+        """None: there is no menu of what the agents of a team say to each other."""
+        raise AttributeError(
+            "Discrete actions are made for a single agent: there is no menu of what the agents of a team say to each other."
+        )
+
+    @property
     def agents(self) -> tuple[str, ...]:
         """Names of the agents, in the order in which they speak."""
         return tuple(role.name for role in self.team.roles)

@@ -4,5 +4,6 @@ from colbench_gym.wrappers.discrete_actions import DialogueActions, DiscreteActi
 from colbench_gym.wrappers.last_message import LastMessage
 from colbench_gym.wrappers.question_actions import QuestionActions
 from colbench_gym.wrappers.recorder import TrajectoryRecorder
+from colbench_gym.wrappers.slot_actions import SlotActions
 
-__all__ = ["DialogueActions", "DiscreteActions", "LastMessage", "QuestionActions", "TrajectoryRecorder"]
+__all__ = ["DialogueActions", "DiscreteActions", "LastMessage", "QuestionActions", "SlotActions", "TrajectoryRecorder"]

@@ -1,7 +1,7 @@
 """Discrete dialogue actions and array observations, for agents that are not language models (e.g. from Stable-Baselines3).
 
-    env = DiscreteActions(gym.make("ColBench-Backend-v0"), QuestionActions())
-    observation, info = env.reset(seed=0)      # float32, shape (actions.observation_size,)
+    env = DiscreteActions(gym.make("ColBench-Backend-v0"))
+    observation, info = env.reset(seed=0)      # float32, shape (env.actions.observation_size,)
     env.step(0)                                # asks about the first topic
 
 A `DialogueActions` defines the set of actions, the utterance of each action and the observation. All of it is computed from the
@@ -22,10 +22,10 @@ from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from colbench_gym.envs.colbench_env import ColBenchEnv
-
 Messages = Sequence[dict[str, str]]
 Observation = NDArray[np.float32]
+#: What a set of actions must have.
+_PARTS = ("count", "observation_size", "observe", "say", "allowed")
 
 
 class DialogueActions(ABC):
@@ -57,17 +57,20 @@ class DialogueActions(ABC):
     def allowed(self, messages: Messages) -> NDArray[np.bool_]:
         """Mask of the actions that make sense now, shape (count,). At least one entry is True."""
 
-    def potential(self, env: ColBenchEnv) -> float | None:
+    def potential(self, env: Any) -> float | None:
         """The potential of the current state, for reward shaping; None if only the end of a dialogue can be graded.
 
         The reward of an action is then the change of the potential, and the rewards of an episode sum to its final minus its initial
         potential. The potential is for training only: the agent never observes it.
+
+        Args:
+            env: The environment without its wrappers.
         """
         return None
 
 
 class DiscreteActions(gym.Wrapper[Observation, np.int64, str, str], RecordConstructorArgs):
-    """A ColBench environment with discrete actions and array observations.
+    """A text environment with discrete actions and array observations.
 
     ## Observation
     float32 in [0, 1], shape (actions.observation_size,).
@@ -79,44 +82,78 @@ class DiscreteActions(gym.Wrapper[Observation, np.int64, str, str], RecordConstr
     The reward of the environment; or, if the actions have a potential, the change of the potential.
 
     Args:
-        env: A ColBench environment.
-        actions: The set of actions.
+        env: The environment. Its dialogue is `info["messages"]`, or else its observations and the agent's messages in turn.
+        actions: The set of actions: a `DialogueActions`, or an object with its `count`, `observation_size`, `observe`, `say` and `allowed`. None for the
+            environment's own, its attribute `discrete_actions`.
+
+    Raises:
+        TypeError: If it is no text environment, has no actions of its own, or `actions` is no set of actions.
     """
 
-    def __init__(self, env: gym.Env[str, str], actions: DialogueActions) -> None:
+    def __init__(self, env: gym.Env[str, str], actions: DialogueActions | None = None) -> None:
         RecordConstructorArgs.__init__(self, actions=actions)
         gym.Wrapper.__init__(self, env)  # type: ignore[misc]  # its types do not distinguish inner from outer observations here
-        if not isinstance(env.unwrapped, ColBenchEnv):
-            raise TypeError(f"`env` must be a ColBench environment, got {type(env.unwrapped).__name__}.")
-        self.actions, self._env = actions, env.unwrapped
-        self.action_space = spaces.Discrete(actions.count)
-        self.observation_space = spaces.Box(0.0, 1.0, (actions.observation_size,), np.float32)
+        name = type(env.unwrapped).__name__
+        if env.action_space.dtype != np.dtype(str):
+            raise TypeError(f"`env` must be a text environment, got {name} with the actions {env.action_space}.")
+        self.actions: DialogueActions = env.unwrapped.discrete_actions if actions is None else actions  # type: ignore[attr-defined]
+        if isinstance(self.actions, type) or not all(hasattr(self.actions, part) for part in _PARTS):
+            raise TypeError(
+                f"`actions` must be an object with {', '.join(_PARTS)}, such as QuestionActions(), got {actions!r}."
+            )
+        self.action_space = spaces.Discrete(self.actions.count)
+        self.observation_space = spaces.Box(0.0, 1.0, (self.actions.observation_size,), np.float32)
+        self._messages: list[dict[str, str]] = []
         self._before: float | None = None
 
     @property
     def messages(self) -> Messages:
-        """The dialogue so far, as an actor may see it."""
-        return self._env.messages
+        """The dialogue so far, as an actor may see it.
+
+        Raises:
+            RuntimeError: Before the first `reset`.
+        """
+        if not self._messages:
+            raise RuntimeError("Expected an episode; call `reset` first.")
+        return self._messages
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         """Start an episode."""
-        _, info = self.env.reset(seed=seed, options=options)
-        self._before = self.actions.potential(self._env)
-        return self.actions.observe(info["messages"]), info
+        text, info = self.env.reset(seed=seed, options=options)
+        self._messages = info.get("messages") or [_heard(text)]
+        self._before = self._potential()
+        return self.actions.observe(self._messages), info
 
     def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Say the utterance of an action."""
+        """Say the utterance of an action.
+
+        Raises:
+            ValueError: If it is none of the actions.
+            RuntimeError: Before the first `reset`.
+        """
+        if not self.action_space.contains(action):
+            raise ValueError(f"`action` must be an integer from 0 to {self.actions.count - 1}, got {action!r}.")
         inner: Any = self.env
-        _, reward, terminated, truncated, info = inner.step(self.actions.say(int(action), self._env.messages))
+        said = self.actions.say(int(action), self.messages)
+        text, reward, terminated, truncated, info = inner.step(said)
+        self._messages = info.get("messages") or [*self._messages, {"role": "assistant", "content": said}, _heard(text)]
         if self._before is not None and not truncated:
-            after = self.actions.potential(self._env)
+            after = self._potential()
             assert after is not None
             reward, self._before = after - self._before, after
-        return self.actions.observe(info["messages"]), float(reward), terminated, truncated, info
+        return self.actions.observe(self._messages), float(reward), terminated, truncated, info
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Mask of the actions that make sense now, shape (actions.count,), as sb3-contrib's MaskablePPO expects it."""
-        return self.actions.allowed(self._env.messages)
+        return self.actions.allowed(self.messages)
+
+    def _potential(self) -> float | None:
+        potential = getattr(self.actions, "potential", None)  # actions of the user's own may lack it
+        return potential(self.env.unwrapped) if potential else None
+
+
+def _heard(text: Any) -> dict[str, str]:
+    return {"role": "user", "content": str(text)}
 
 
 def turns_gone(messages: Messages, max_turns: int) -> Observation:

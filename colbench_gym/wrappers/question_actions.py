@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colbench_gym.scoring.answer import ANSWER_MARKER
-from colbench_gym.tasks.dial import STANDARD, Dial
+from colbench_gym.tasks.dial import STANDARD, Dial, parse_dial
 from colbench_gym.tasks.embedded import all_families, description
 from colbench_gym.tasks.families.family import Family
 from colbench_gym.tasks.task import BUDGET
@@ -27,11 +27,11 @@ class QuestionActions(DialogueActions):
     whether a wish was heard; the fraction of turns used; the hashed words of the request.
 
     Args:
-        dial: Dial of the tasks that the actions are used on.
+        dial: Dial of the tasks that the actions are used on, or its text in a source of tasks: "preset=hard", "topics=8&relevant=4".
     """
 
-    def __init__(self, dial: Dial = STANDARD) -> None:
-        self.dial = dial
+    def __init__(self, dial: Dial | str = STANDARD) -> None:
+        self.dial = dial = parse_dial(dial) if isinstance(dial, str) else dial
         self._by_request = {_request(description(family, dial)): family for family in all_families(dial)}
         self.topics = dial.topics
         self.count = self.topics + 1
@@ -67,8 +67,8 @@ class QuestionActions(DialogueActions):
         family = self._by_request.get(_request(messages[0]["content"]))
         if family is None:
             raise ValueError(
-                f"These actions only support embedded tasks of ColBench-Backend-v0 with the dial {self.dial.name!r}; "
-                "give `QuestionActions` the dial of your tasks."
+                f"These actions only support embedded tasks of ColBench-Backend-v0 with the dial {self.dial.name!r}; give `QuestionActions` "
+                'the dial of your tasks, as in QuestionActions("preset=hard"), or take the actions of the environment, `env.unwrapped.discrete_actions`.'
             )
         return family
 

@@ -7,10 +7,12 @@ feedback of the simulated human.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from colbench_gym.envs.colbench_env import MAX_TURNS, ColBenchEnv
+from colbench_gym.envs.colbench_env import MAX_TURNS
 from colbench_gym.scoring.pages import current_page
 from colbench_gym.tasks.designs.design import SLOTS, Design, plain_design
 from colbench_gym.tasks.designs.topics import TOPICS, Topic
@@ -56,7 +58,7 @@ class SlotActions(DialogueActions):
         design = design_so_far(messages)
         return np.array([design[slot] != option for slot, option in _CHOICES])
 
-    def potential(self, env: ColBenchEnv) -> float:
+    def potential(self, env: Any) -> float:
         """Similarity of the page to the reference page, in [0, 1]."""
         similarity: float = env.score_answer(page_of(design_so_far(env.messages)))["similarity"]
         return similarity

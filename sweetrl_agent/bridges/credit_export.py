@@ -18,13 +18,13 @@ from sandboxes.logs import shown_logs
 from sandboxes.programs import program_name
 from sweetrl_agent.algorithms.critic_settings import critic_folder
 from sweetrl_agent.algorithms.critics import CRITICS, check_needs, hidden_for, kind_of, open_critic
-from sweetrl_agent.algorithms.registry import refuse_missing, register
+from sweetrl_agent.algorithms.registry import ALGORITHMS, refuse_missing, register
 from sweetrl_agent.algorithms.settings import read
 from sweetrl_agent.bridges.grpo_rollouts import public_id
 from sweetrl_agent.bridges.turn_credit import DEFAULT, RAW, SCHEMA, Scale, TurnCredit, credit_by, turn_credit
 from sweetrl_agent.config.command_line import ending_with
 from sweetrl_agent.core.episode import Episode
-from sweetrl_agent.core.settings import build, section, setting
+from sweetrl_agent.core.settings import build, require, section, setting
 from sweetrl_agent.evaluation.algorithm_credit import fitted, repeated, tokenized
 from sweetrl_agent.evaluation.recorded_run import open_recorded
 from sweetrl_agent.models.loading import load_chat, system_prompt
@@ -41,7 +41,8 @@ class CreditArguments:
 
     run: str = setting("", "Folder of a run with collected dialogues (trajectories.jsonl).")
     critic: str = setting(
-        "gain", "A critic, or an on-policy algorithm that gives credit to turns: a name or 'my_package:NAME'."
+        "gain",
+        "A critic (gain, sweet, untrained, exact, ...), or an on-policy algorithm that gives credit to turns (infopo, igpo, gigpo, grpo, vineppo, turn_ppo, archer, ...): a name or 'my_package:NAME'.",
     )
     out: str = setting("", "File of the rows, in JSON lines; FILE.about.json describes them.")
     outcome: str = setting(
@@ -212,6 +213,9 @@ def _open(given: CreditArguments, settings: dict[str, Any]) -> tuple[Run, str]:
         raise ValueError(
             f"{given.run!r} has no collected dialogues (trajectories.jsonl): name a run of `sweet`, `rft` or `mtdpo`."
         )
+    rules = [name for name, algorithm in ALGORITHMS.items() if name in CRITICS or isinstance(algorithm, OnPolicyAlgorithm)]
+    if ":" not in given.critic:
+        require("critic", given.critic, tuple(rules))
     name = register(given.critic, "critic")
     run = open_recorded(given.run, [name, "exact"], settings)
     config = run.config

@@ -20,26 +20,40 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from trl.models import unwrap_model_for_generation
 
 from colbench_gym.agents.prompts import PROMPTS
 from colbench_gym.reasoning import AUTO, Reasoning
+from sandboxes.extras import pip_install
 from sweetrl_agent.bridges.turn_credit import Tokens, sequences_of
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.config.task import TaskArguments
 from sweetrl_agent.core.dialogues import DialogueEnvs
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Messages
+from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.policy import Policy, Utterance
+from sweetrl_agent.core.settings import build, require, setting
 from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.envs.registry import find_record
+from sweetrl_agent.envs.registry import check_env, find_record
+from sweetrl_agent.models.template_check import SAMPLE, fault_and_use
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
 from sweetrl_agent.policies.slots import can_use_slots
 from sweetrl_agent.policies.transformers import TransformersPolicy
 from sweetrl_agent.policies.utterances import Speaker
 from sweetrl_agent.rollouts.play import play
 
+try:
+    from trl.models import unwrap_model_for_generation
+except ImportError as missing:
+    raise ImportError(f"The bridge to TRL needs TRL 1.16 ({missing}): `{pip_install('[train]')}`.") from None
+
 #: Sampling settings of `GRPOConfig` that the dialogues do not support, with the values that switch them off.
 UNSUPPORTED: Mapping[str, Any] = {"top_k": 0, "min_p": None, "repetition_penalty": 1.0, "generation_kwargs": None}
+
+
+@dataclass(frozen=True)
+class _Playing:
+    num_envs: int = setting(128, "Dialogues that are played at the same time, in every process.", least=1)
+    seed: int = setting(0, "Seed of humans and sampling.")
 
 
 @dataclass(frozen=True)
@@ -59,7 +73,7 @@ class GRPORollouts:
         tasks: str = "embedded:train",
         simulator: str | Mapping[str, Any] = "scripted",
         sandbox: str = "auto",
-        max_turns: int = 0,
+        max_turns: int | None = None,
         env_kwargs: Mapping[str, Any] | None = None,
         env_record: str = "",
         on_error: str = "raise",
@@ -75,7 +89,7 @@ class GRPORollouts:
             tasks: Task source, as in `--tasks`.
             simulator: Simulated human: a name, or a mapping with "name" and arguments.
             sandbox: "auto", "embedded" or "docker".
-            max_turns: Agent turns of a dialogue; 0 for the task's own limit.
+            max_turns: Agent turns of a dialogue; None, or 0, for the task's own limit.
             env_kwargs: Further keyword arguments of the environment.
             env_record: "my_package:RECORD", an `EnvironmentRecord`.
             on_error: "raise" an error for a malformed task row, or "skip" the row.
@@ -87,14 +101,19 @@ class GRPORollouts:
         Raises:
             ValueError: If the environment, the tasks or an argument are unknown.
         """
-        self._task = TaskArguments(
-            env=env, tasks=tasks, simulator=simulator if isinstance(simulator, str) else json.dumps(simulator), sandbox=sandbox,
-            max_turns=max_turns, env_kwargs=json.dumps(dict(env_kwargs or {})), env_record=env_record, on_error=on_error,
-        )  # fmt: skip
-        self.record = find_record(env, env_record)
-        self.tasks = self.record.load_tasks(tasks, self._task)
-        self.system_prompt, self.num_envs, self.seed = PROMPTS.get(system_prompt, system_prompt), num_envs, seed
+        given = {
+            "env": env, "tasks": tasks, "simulator": simulator if isinstance(simulator, str) else json.dumps(simulator), "sandbox": sandbox,
+            "max_turns": max_turns or 0, "env_kwargs": json.dumps(dict(env_kwargs or {})), "env_record": env_record, "on_error": on_error,
+        }  # fmt: skip
+        task, playing = build(TaskArguments, given), build(_Playing, {"num_envs": num_envs, "seed": seed})
+        require("on_error", on_error, ("raise", "skip"))
+        check_env(env, env_record)
+        self.system_prompt, self.num_envs, self.seed = PROMPTS.get(system_prompt, system_prompt), playing.num_envs, playing.seed
         self.reasoning = Reasoning(reasoning).setting
+        self._settings = _Settings(task, ModelArguments(reasoning=self.reasoning))
+        self.record = find_record(env, env_record).with_arguments(task.keyword_arguments())
+        self.record.check(self._settings)
+        self.tasks = self.record.load_tasks(tasks, task)
         self._ids = {public_id(task): task.id for task in self.tasks}
         self._envs: DialogueEnvs | None = None
         self._calls = 0
@@ -126,7 +145,7 @@ class GRPORollouts:
             ValueError: If a prompt is not one of `dataset`, or a sampling setting has no meaning here.
             ServiceDownError: If the simulated human or the sandbox failed in many episodes in a row.
         """
-        chat = Chat(trainer.processing_class, self.reasoning)
+        chat = self._checked_chat(trainer.processing_class)
         _check_trainer(trainer, chat)
         counts: Counter[str] = Counter()
         keys = []
@@ -170,10 +189,16 @@ class GRPORollouts:
 
     def _environments(self) -> DialogueEnvs:
         if self._envs is None:
-            self._envs = self.record.environments(
-                _Settings(self._task, ModelArguments(reasoning=self.reasoning)), self.tasks, self.num_envs
-            )
+            self._envs = self.record.environments(self._settings, self.tasks, self.num_envs)
         return self._envs
+
+    def _checked_chat(self, tokenizer: Any) -> Chat:
+        """The dialogue's tokens; refuses a chat template that cannot be used."""
+        if not self._calls:
+            fault, _ = fault_and_use(tokenizer, [*system_message(self.system_prompt), *SAMPLE], self.reasoning)
+            if fault:
+                raise ValueError(f"The chat template of the trainer's tokenizer {fault}.")
+        return Chat(tokenizer, self.reasoning)
 
     def _output(self, chat: Chat) -> dict[str, Any]:
         output: dict[str, list[Any]] = {

@@ -17,12 +17,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from accelerate.utils import gather_object
-from trl import GRPOTrainer
 
-from sweetrl_agent.bridges.grpo_rollouts import GRPORollouts
-from sweetrl_agent.bridges.turn_credit import DEFAULT, Rule, Scale, TurnCredit, credit_of_turns, credit_terms
+from sweetrl_agent.bridges.grpo_rollouts import GRPORollouts  # first: it says so where TRL is missing
+from sweetrl_agent.bridges.turn_credit import DEFAULT, Rule, Scale, TurnCredit, credit_of_turns, credit_terms, refuse_critic
 from sweetrl_agent.core.critic import Critic
+
+from accelerate.utils import gather_object  # isort: skip
+from trl import GRPOTrainer  # isort: skip
 
 
 class TurnCreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
@@ -39,7 +40,9 @@ class TurnCreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
         Raises:
             ValueError: If an argument is not the trainer's to choose here.
+            TypeError: If `critic` gives no credit.
         """
+        refuse_critic(critic)
         for name in ("train_dataset", "rollout_func"):
             if name in arguments:
                 raise ValueError(f"`{name}` is that of `rollouts`; leave it out.")

@@ -17,6 +17,7 @@ it in training, and never show it to an agent.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -26,6 +27,7 @@ import numpy as np
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from colbench_gym.reasoning import AUTO
+from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.critic import Critic, all_advantages
 from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.episode import Episode, Hidden, Messages
@@ -33,6 +35,7 @@ from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.settings import require
 from sweetrl_agent.critics.gain import GainCritic, Targets
 from sweetrl_agent.data.chat import Chat
+from sweetrl_agent.trainers.preflight import check_model
 
 #: Credit of the turns of an episode; None for a turn that the rule gives no number.
 TurnCredit = Sequence[float | None]
@@ -61,11 +64,13 @@ class Scale:
     scale: str = TASK
 
     def __post_init__(self) -> None:
-        """Refuse unknown names.
+        """Refuse unknown names, and a weight that is no finite number.
 
         Raises:
             ValueError: Lists the names.
         """
+        if isinstance(self.weight, bool | str) or not math.isfinite(self.weight):
+            raise ValueError(f"`weight` must be a finite number, got {self.weight!r}.")
         require("outcome", self.outcome, (STANDARDIZED, CENTERED, NONE))
         require("center", self.center, (TASK, TURN, NONE))
         require("scale", self.scale, (TASK, NONE))
@@ -139,6 +144,7 @@ def turn_credit(
     Raises:
         ValueError: If a turn has no tokens, or another number of log-probabilities; if an episode has several agents; if the critic's numbers are not one
             for each turn.
+        TypeError: If an episode or the critic is none.
     """
     chat, names = Chat(tokenizer, reasoning), public_ids or {}
     for episode in episodes:
@@ -166,7 +172,9 @@ def credit_of_turns(critic: Critic | Rule, episodes: Sequence[Episode]) -> list[
 
     Raises:
         ValueError: If the numbers are not one for each turn.
+        TypeError: If `critic` gives no credit.
     """
+    refuse_critic(critic)
     valid = [episode for episode in episodes if not episode.is_void]
     by_dialogue: Any = critic
     if hasattr(critic, "dialogue_advantages"):
@@ -184,6 +192,19 @@ def credit_of_turns(critic: Critic | Rule, episodes: Sequence[Episode]) -> list[
                 f"The critic gave {len(of_turns)} numbers to the {len(episode.turns)} turns of an episode of task {episode.task_id!r}."
             )
     return credit
+
+
+def refuse_critic(critic: Any) -> None:
+    """Refuse what gives no credit.
+
+    Raises:
+        TypeError: Says what does.
+    """
+    if isinstance(critic, type) or not (hasattr(critic, "dialogue_advantages") or callable(critic)):
+        raise TypeError(
+            "`critic` must be an object with `dialogue_advantages`, such as gain_critic(MODEL), or a function from episodes to the credit of their turns, "
+            f"got {critic!r}; the names of critics are for `python -m sweetrl_agent.credit`."
+        )
 
 
 def credit_by(critic: Critic, messages: Messages, hidden: Hidden, needs_reply: bool) -> list[float | None]:
@@ -296,7 +317,11 @@ def gain_critic(model: Any, answer_prefix: str = "", rule: str = "largest", thre
         answer_prefix: What an answer starts with, `GRPORollouts.record.answer_prefix`.
         rule: "largest" gain of one token of the reference, "sum" or "mean".
         threshold: Noise level in nats: gains above it count 1, others 0. 0 for the gain itself.
+
+    Raises:
+        ColBenchError: If there is no such model; says what it is.
     """
+    check_model("model", model, ModelArguments())
     reader = AutoModelForCausalLM.from_pretrained(model)
     return GainCritic(reader, Targets(Chat(AutoTokenizer.from_pretrained(model)), answer_prefix), "", rule, threshold)
 
@@ -320,6 +345,11 @@ def _spread(values: Sequence[float]) -> float:
 
 
 def _refuse(episode: Episode) -> None:
+    if not isinstance(episode, Episode):
+        raise TypeError(
+            "`episodes` must be `Episode` objects: `GRPORollouts.episodes`, or Episode.from_row(row) of the rows of a run's trajectories.jsonl, "
+            f"got {type(episode).__name__}."
+        )
     if episode.agents not in ((), (AGENT,)):
         raise ValueError(
             f"`turn_credit` takes episodes of one agent, and one has {', '.join(episode.agents)}: give `episode.view(agent)` of each."

@@ -105,7 +105,7 @@ class Config:
         if self.task.demonstrations:
             if not self.demonstrates_source:
                 require_file("demonstrations", self.task.demonstrations)
-        elif self.is_tiny:
+        elif self.is_tiny and any(algorithm.has_model for algorithm in self.algorithms.values()):
             self.record.check_tiny(self.task)
         if self.is_tiny and not self.sft.sft_dialogues:
             raise ValueError("`sft_dialogues` may be 0 only with a pretrained `model`: the tiny one knows nothing before SFT.")

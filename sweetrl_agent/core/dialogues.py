@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -12,13 +13,17 @@ import gymnasium as gym
 
 from colbench_gym.errors import ColBenchError, CostError
 from colbench_gym.generators import PrivateGenerators
+from sweetrl_agent.core import contract
 
 #: Outcomes of an episode: terminated, truncated at its limit of turns, or void because the environment failed.
 ENDED, CUT, VOID = "ended", "cut", "void"
+#: Turns after which an episode that goes on is reported.
+MANY_TURNS = 1000
 #: The agent of an environment that has only one, and names none.
 AGENT = "agent"
 #: Failures of services that an environment depends on. Any other exception in a step is a bug of the environment and is raised.
 WORLD_ERRORS = (ConnectionError, TimeoutError, ColBenchError)
+_log = logging.getLogger(__name__)
 
 
 def view_of(messages: Sequence[dict[str, str]], agent: str) -> list[dict[str, str]]:
@@ -111,7 +116,7 @@ class TextDialogue:
     @property
     def hidden_information(self) -> str:
         """Privileged information now: critics may see it in training, the actor never does; "" if the environment has none."""
-        return str(getattr(self.env.unwrapped, "hidden_information", ""))
+        return contract.text("`hidden_information`", getattr(self.env.unwrapped, "hidden_information", ""))
 
     @property
     def state_key(self) -> Hashable:
@@ -133,10 +138,11 @@ class TextDialogue:
         if self._generators is not None:
             self._generators.seed("task", self._seeds[task_id])
         with self._isolated():
-            observation, info = self.env.reset(seed=self._seeds[task_id])
+            observation, info = contract.started(self.env.reset(seed=self._seeds[task_id]))
         self.agent, self.all_messages, self._metrics, self._return, self._turns = AGENT, [], {}, 0.0, 0
+        _ = self.hidden_information  # of a wrong type, it is refused before the episode is played
         self._append_observation(observation, info)
-        return str(observation)
+        return observation
 
     def get_state(self) -> dict[str, Any]:
         """A snapshot of the episode, of an environment that has them."""
@@ -197,19 +203,23 @@ class TextDialogue:
         self._turns += 1
         try:
             with self._isolated():
-                observation, reward, terminated, truncated, info = step(action)
+                observation, reward, terminated, truncated, info = contract.stepped(step(action))
         except WORLD_ERRORS as error:
             if isinstance(error, CostError):
                 raise
             self.world_error = error
             self._metrics = {"outcome": VOID, "turns": self._turns}
             return "", 0.0, False, True, {}
-        self._return += float(reward)
+        self._return += reward
         truncated = truncated or (0 < self.max_turns <= self._turns and not terminated)
+        if self._turns == MANY_TURNS and not (terminated or truncated):
+            _log.warning(
+                "An episode has had %d turns and goes on: if your environment may never end, give `--max_turns`.", MANY_TURNS
+            )
         if terminated or truncated:
             self._metrics = self._measured(info, terminated)
         self._append_observation(observation, info)
-        return str(observation), float(reward), terminated, truncated, info
+        return observation, reward, terminated, truncated, dict(info)
 
     def close(self) -> None:
         """Close the environment."""
@@ -218,17 +228,17 @@ class TextDialogue:
     def _isolated(self) -> AbstractContextManager[None]:
         return nullcontext() if self._generators is None else self._generators.in_use()
 
-    def _append_observation(self, observation: Any, info: Mapping[str, Any]) -> None:
+    def _append_observation(self, observation: str, info: Mapping[str, Any]) -> None:
         if not self._metrics or "agent" in info:
             self.agent = self._next_agent(info)
         if "messages" in info:
             others = [message for message in self.all_messages if message.get("agent", AGENT) != self.agent]
             self.all_messages = [
                 *others,
-                *(self._named(str(message["role"]), str(message["content"])) for message in info["messages"]),
+                *(self._named(str(message["role"]), message["content"]) for message in info["messages"]),
             ]
         elif not self._metrics:  # the last observation is not part of the dialogue: the agent does not answer it
-            self.all_messages.append(self._named("user", str(observation)))
+            self.all_messages.append(self._named("user", observation))
 
     def _named(self, role: str, text: str) -> dict[str, str]:
         """A message of the agent, or to it."""
@@ -246,14 +256,19 @@ class TextDialogue:
 
     def _measured(self, info: Mapping[str, Any], terminated: bool) -> dict[str, Any]:
         metrics = {**info, **(info["metrics"] if isinstance(info.get("metrics"), Mapping) else {})}
-        success = metrics.get("success", metrics.get("is_success", self._return > 0))
+        name = next((name for name in ("success", "is_success") if name in metrics), "")
+        success = contract.number(f'`info["{name}"]`', metrics[name]) if name else self._return > 0
         if self.metric != "return" and self.metric not in metrics:
             raise KeyError(f"The last info of an episode must contain the metric {self.metric!r}, got {sorted(metrics)}.")
         return {
             "outcome": ENDED if terminated else CUT,
             "success": int(bool(success)),
             "return": self._return,
-            **({} if self.metric == "return" else {self.metric: float(metrics[self.metric])}),
+            **(
+                {}
+                if self.metric == "return"
+                else {self.metric: contract.number(f"the metric {self.metric!r}", metrics[self.metric])}
+            ),
             "answered": int(terminated),
             "turns": self._turns,
         }

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import gymnasium as gym
 
 import sandboxes
+from colbench_gym.errors import ColBenchError
 from colbench_gym.evaluation.trial import Act, Trial
 from colbench_gym.generators import PrivateGenerators
-from sandboxes.named import find_beside
+from sandboxes.named import find_beside, where
 from sweetrl_agent.core.actions import DialogueActions, DiscreteDialogue
 from sweetrl_agent.core.dialogues import DialogueEnvs, TextDialogue, TextDialogues
 from sweetrl_agent.core.explanation import Explains
@@ -165,10 +166,14 @@ class EnvironmentRecord(Explains):
         find_beside()
         try:
             env = gym.make(given.env, **given.keyword_arguments())
-        except (gym.error.Error, ImportError, TypeError) as error:
+        except ColBenchError:
+            raise
+        except (gym.error.Error, ImportError, TypeError, ValueError) as error:
             raise ValueError(f"`env` {given.env!r} cannot be made: {error}") from None
-        for what, space in (("observations", env.observation_space), ("actions", env.action_space)):
-            if not isinstance(space, gym.spaces.Text):
+        except Exception as error:  # an external environment may fail in any way
+            raise ValueError(f"`env` {given.env!r} cannot be made ({where(error)}).") from error
+        for what, name in (("observations", "observation_space"), ("actions", "action_space")):
+            if not isinstance(space := getattr(env, name, None), gym.spaces.Text):
                 env.close()
                 raise ValueError(
                     f"`env` {given.env!r} must have text {what} (`gymnasium.spaces.Text`), got {space}; wrap it to convert them."

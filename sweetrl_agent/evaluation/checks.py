@@ -92,18 +92,30 @@ def meter_of(config: Config) -> Meter:
 
 
 def _check_agents(config: Config) -> None:
-    """Refuse algorithms of several agents in an environment whose first agent is none of theirs."""
-    teams = [algorithm for algorithm in config.algorithms.values() if algorithm.policies and AGENT not in algorithm.policies]
+    """Refuse algorithms of several agents whose agents are not the environment's, and algorithms of one agent in an environment of several."""
+    algorithms, env = config.algorithms.values(), config.task.env
+    teams = [algorithm for algorithm in algorithms if algorithm.policies and AGENT not in algorithm.policies]
+    of_one = [algorithm for algorithm in algorithms if "collect" in algorithm.shared]
+    named = config.record.agents(config) if teams or of_one else ()
+    if of_one and {*named} - {AGENT}:
+        raise ValueError(
+            f"{of_one[0].name!r} learns from the dialogues of one agent, and {env} has {', '.join(named)}: take an on-policy algorithm, such as grpo."
+        )
     if not teams:
         return
     task = config.record.load_tasks(config.task.tasks, config.task)[0]
-    with closing(config.record.environments(config, (task,), 1)) as env:
-        env.envs[0].reset(seed=0, options={"task_id": task.id})
-        first = getattr(env.envs[0], "agent", AGENT)
+    with closing(config.record.environments(config, (task,), 1)) as envs:
+        envs.envs[0].reset(seed=0, options={"task_id": task.id})
+        first = getattr(envs.envs[0], "agent", AGENT)
     for algorithm in teams:
+        agents = ", ".join(algorithm.policies)
         if first not in algorithm.policies:
             raise ValueError(
-                f"{algorithm.name!r} takes an environment of the agents {', '.join(algorithm.policies)}, and in {config.task.env} {first!r} speaks first."
+                f"{algorithm.name!r} takes an environment of the agents {agents}, and in {env} {first!r} speaks first."
+            )
+        if named and {*named} != {*algorithm.policies}:
+            raise ValueError(
+                f"{algorithm.name!r} takes an environment of the agents {agents}, and {env} has {', '.join(named)}."
             )
 
 

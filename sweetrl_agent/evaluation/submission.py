@@ -14,6 +14,7 @@ from colbench_gym.errors import ColBenchError
 from sweetrl_agent.algorithms.settings import make_config, with_defaults_of_environment
 from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.config.job import Config
+from sweetrl_agent.config.model import TINY
 from sweetrl_agent.config.reading import flat
 
 SCHEMA = 1
@@ -32,6 +33,8 @@ _LEFT_OUT = (
     "ray_address",
     "initial_policy",
 )
+#: Settings on which the defaults of others depend.
+_DECIDING = ("env", "env_kwargs", "env_record", "model", "demonstrations")
 _FIELDS = {
     "schema": int,
     "environment": str,
@@ -78,20 +81,17 @@ def entry(results: Mapping[str, Any], given: CompareArguments, config: Config) -
 
 
 def command(given: CompareArguments, config: Config) -> str:
-    """The command that runs a comparison again: its algorithms and seeds, and every setting that is not a default of its environment."""
-    task = {name: value for name in ("env", "env_kwargs", "env_record", "model") if (value := _named(config, name))}
-    defaults = flat(make_config(with_defaults_of_environment(task), [*config.algorithms]).settings())
+    """The command that runs a comparison again: its algorithms and seeds, its environment, and every setting that is not a default there."""
     used = flat(config.settings())
+    deciding = {name: used[name] for name in _DECIDING if used[name]}
+    defaults = flat(make_config(with_defaults_of_environment(deciding), [*config.algorithms]).settings())
+    defaults |= {**dict.fromkeys(_DECIDING, ""), "model": TINY}
     words = ["python", "-m", "sweetrl_agent.compare", "--algorithms", *given.algorithms, "--seeds", *map(str, given.seeds)]
-    for name, value in {**task, **used}.items():
-        if (name in task and name == "env") or (value != defaults.get(name) and name not in _LEFT_OUT):
+    for name, value in {**deciding, **used}.items():
+        if value != defaults.get(name) and name not in _LEFT_OUT:
             values = value if isinstance(value, list) else [value]
             words += [f"--{name}", *(str(one).lower() if isinstance(one, bool) else str(one) for one in values)]
     return shlex.join(words)
-
-
-def _named(config: Config, name: str) -> Any:
-    return getattr(config.task, name, None) or getattr(config.model, name, None)
 
 
 def refuse_entry(row: Any, fewest_seeds: int = 3) -> None:

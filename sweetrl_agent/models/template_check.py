@@ -77,22 +77,38 @@ def _over_limit() -> str:
     return f"does not end within {CPU_S} s or takes more than {MEMORY_BYTES >> 20} MiB on {len(SAMPLE)} short messages"
 
 
-def _check(sender: Connection, tokenizer: Any, messages: Messages, reasoning: str, vocab_size: int | None) -> None:
+def _check(sender: Connection, *arguments: Any) -> None:
     """Send the fault and the description; runs in the process."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         _set_limits()
     try:
-        size = max(len(tokenizer.apply_chat_template(list(SAMPLE[:n]), tokenize=False)) for n in (1, len(SAMPLE)))
-        if size > MAX_CHARS:
-            sender.send((f"writes {size} characters for {len(SAMPLE)} short messages", ""))
-            return
-        chat = Chat(tokenizer, reasoning)
-        fault = _fault(chat, messages, vocab_size)
-        sender.send((fault, "" if fault else chat.describe()))
+        sender.send(fault_and_use(*arguments))
     except MemoryError:
         sender.send((_over_limit(), ""))
+
+
+def fault_and_use(
+    tokenizer: Any, messages: Messages, reasoning: str = "auto", vocab_size: int | None = None
+) -> tuple[str, str]:
+    """Why a template cannot be used, "" if it can; and how it is used (`Chat.describe`). The template runs in this process, without limits.
+
+    Args:
+        tokenizer: The tokenizer with the template.
+        messages: `SAMPLE`, or that after a system prompt.
+        reasoning: As in `check_template`.
+        vocab_size: As in `check_template`.
+    """
+    try:
+        size = max(len(tokenizer.apply_chat_template(list(SAMPLE[:n]), tokenize=False)) for n in (1, len(SAMPLE)))
+        if size > MAX_CHARS:
+            return f"writes {size} characters for {len(SAMPLE)} short messages", ""
+        chat = Chat(tokenizer, reasoning)
+        fault = _fault(chat, messages, vocab_size)
+        return fault, "" if fault else chat.describe()
+    except MemoryError:
+        raise
     except Exception as error:  # the template is a program: it may raise anything
-        sender.send((f"fails for a dialogue ({type(error).__name__}: {' '.join(str(error).split())[:200]})", ""))
+        return f"fails for a dialogue ({type(error).__name__}: {' '.join(str(error).split())[:200]})", ""
 
 
 def _fault(chat: Chat, messages: Messages, vocab_size: int | None) -> str:

@@ -21,6 +21,7 @@ from colbench_gym.evaluation.trial import Act, Messages, Trial, play_trial
 from colbench_gym.generators import preserve_rng_state
 from colbench_gym.seeds import derive_seed
 from sandboxes.named import where
+from sweetrl_agent.core.contract import ContractError
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.settings import is_file
 from sweetrl_agent.data.distributed import is_first
@@ -86,6 +87,8 @@ def _trial(config: Any, record: EnvironmentRecord) -> Trial:
         acts = _acts(record, config, tasks, copies.envs[0])
         try:
             return play_trial(copies.envs, [(tasks[i % len(tasks)].id, act) for i, act in enumerate(acts)])
+        except ContractError as error:
+            raise ValueError(f"`env` {config.task.env!r} does not keep the contract of environments: {error}") from None
         except Exception as error:  # an external environment may fail in any way
             raise ValueError(f"`env` {config.task.env!r} fails in a trial episode ({where(error)}).") from error
 

@@ -68,9 +68,10 @@ class StageProgress(TrainerCallback):
             self.bar = progress_bar(total=state.max_steps, initial=state.global_step, desc=self.stage, unit="step")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Advance the bar."""
+        """Advance the bar; the last step is always logged."""
         if self.bar is not None:
             self.bar.update(state.global_step - self.bar.n)
+        control.should_log |= state.global_step >= state.max_steps
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **kwargs: Any) -> None:
         """Show the loss, and note the time in the trainer's history, which its checkpoints keep."""

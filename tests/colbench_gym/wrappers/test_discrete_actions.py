@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 
 import colbench_gym  # noqa: F401  (registers the environments)
 from colbench_gym.dialogue import Dialogue
@@ -126,8 +129,101 @@ def test_acts_are_for_embedded_tasks():
     for actions in (QUESTIONS, SLOT_ACTIONS):
         with pytest.raises(ValueError, match="embedded"):
             actions.say(0, messages)
-    with pytest.raises(TypeError, match="ColBench"):
-        DiscreteActions(gym.make("CartPole-v1"), QUESTIONS)
+
+
+class Numbers:
+    """A menu of the user's own, without a potential."""
+
+    count, observation_size = 3, 2
+
+    def observe(self, messages):
+        return np.array([len(messages) / 10, messages[-1]["content"] == "Higher."], np.float32)
+
+    def say(self, action, messages):
+        return f"Is it {action}?"
+
+    def allowed(self, messages):
+        return np.ones(3, bool)
+
+
+class Guess(gym.Env):
+    """Its number is 2; its infos have no messages."""
+
+    observation_space = action_space = gym.spaces.Text(100)
+    discrete_actions = Numbers()
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return "Guess.", {}
+
+    def step(self, action):
+        is_right = "2" in action
+        return "Right." if is_right else "Higher.", float(is_right), is_right, False, {}
+
+
+@pytest.mark.filterwarnings("ignore:.*different from the unwrapped version")
+def test_any_text_environment_takes_a_menu():
+    for env in (DiscreteActions(Guess()), DiscreteActions(Guess(), Numbers())):
+        check_env(env, skip_render_check=True)
+        assert env.reset(seed=0)[0].tolist() == [np.float32(0.1), 0.0]
+        observation, reward, ended, _, _ = env.step(1)
+        assert observation.tolist() == [np.float32(0.3), 1.0] and (reward, ended) == (0.0, False)
+        assert env.step(np.int64(2))[1:3] == (1.0, True)
+        assert [message["content"] for message in env.messages] == ["Guess.", "Is it 1?", "Higher.", "Is it 2?", "Right."]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: DiscreteActions(gym.make("CartPole-v1"), QUESTIONS), "`env` must be a text environment, got CartPoleEnv"),
+        (
+            lambda: DiscreteActions(Guess(), QuestionActions),
+            "`actions` must be an object with count, .* such as QuestionActions",
+        ),
+        (lambda: DiscreteActions(Guess(), 3), "`actions` must be an object"),
+    ],
+)
+def test_what_is_no_text_environment_and_no_menu_is_refused(make, says):
+    with pytest.raises(TypeError, match=says):
+        make()
+
+
+@pytest.mark.parametrize("action", [13, 99, -1, 1.5, "0", None, np.array([3])])
+def test_an_action_that_is_none_is_refused_and_changes_nothing(asking, action):
+    asking.reset(seed=0)
+    with pytest.raises(ValueError, match=r"^`action` must be an integer from 0 to 12, got "):
+        asking.step(action)
+    assert len(asking.messages) == 1
+
+
+def test_a_step_before_a_reset_is_refused(asking):
+    for act in (lambda: asking.step(0), asking.action_masks):
+        with pytest.raises(RuntimeError, match="call `reset` first"):
+            act()
+
+
+@pytest.mark.parametrize(("source", "count"), [("embedded:train", 13), ("embedded:test?preset=easy[:5]", 6)])
+def test_the_environment_has_the_menu_of_its_tasks(sandbox, source, count):
+    env = DiscreteActions(BackendEnv(source, sandbox=sandbox))
+    env.reset(seed=0)
+    assert env.action_space.n == count and env.step(0)[2] is False
+
+
+def test_tasks_without_a_menu_have_none(sandbox):
+    mixed = [*load_tasks("embedded:test[:1]"), *load_tasks("embedded:test?preset=easy[:1]")]
+    row = [replace(mixed[0], id="rows/1")]
+    for tasks in (mixed, row):
+        env = BackendEnv(tasks, sandbox=sandbox)
+        assert not hasattr(env, "discrete_actions")
+        with pytest.raises(AttributeError, match="made for embedded tasks of one dial"):
+            DiscreteActions(env)
+    assert not hasattr(gym.make("ColBench-Team-v0", disable_env_checker=True).unwrapped, "discrete_actions")
+
+
+def test_a_dial_may_be_a_text():
+    assert QuestionActions("preset=hard").count == 17
+    with pytest.raises(ValueError, match="A dial may set"):
+        QuestionActions("hard")
 
 
 def test_a_slot_is_set_by_its_act_and_stays_set():
@@ -187,6 +283,6 @@ def test_the_wanted_design_is_the_page_in_mind(layouts):
 
 @pytest.mark.browser
 def test_stable_baselines_accepts_both(asking, layouts):
-    check_env = pytest.importorskip("stable_baselines3.common.env_checker").check_env
-    check_env(asking, warn=True)
-    check_env(_design_env(layouts), warn=True)
+    check = pytest.importorskip("stable_baselines3.common.env_checker").check_env
+    check(asking, warn=True)
+    check(_design_env(layouts), warn=True)

@@ -71,7 +71,7 @@ def test_the_rule_of_an_algorithm_gives_a_number_to_every_turn(small_run, tmp_pa
     ("words", "says"),
     [
         (["--critic", "sweet"], "has no trained critic 'sweet'"),
-        (["--critic", "rft"], "'rft' is neither"),
+        (["--critic", "rft"], "got 'rft'"),
         (["--critic", "swete"], "Did you mean 'sweet'"),
         (["--center", "mean"], "center"),
         (["--num_tasks", "3"], "num_tasks"),

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import colbench_gym  # noqa: F401
-from sweetrl_agent.bridges.grpo_rollouts import VLLMPolicy
+from sweetrl_agent.bridges.grpo_rollouts import GRPORollouts, VLLMPolicy
 from sweetrl_agent.core.episode import LENGTH
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.policies.utterances import Speaker
@@ -126,6 +126,47 @@ def test_what_would_do_nothing_is_refused(make_rollouts, make_trainer):
         make_trainer(rollouts, top_k=5).train()
     with pytest.raises(ValueError, match="`train_dataset` must be that of `GRPORollouts.dataset`"):
         rollouts([[{"role": "user", "content": "Hello"}]], make_trainer(rollouts))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"env": "ColBench-Backnd-v0"}, "Did you mean 'ColBench-Backend-v0'"),
+        ({"env": "CartPole-v1"}, "must have text observations"),
+        ({"max_turns": -1}, "`max_turns` must be"),
+        ({"max_turns": "many"}, "`max_turns` must be a valid integer"),
+        ({"num_envs": 0}, "`num_envs` must be at least 1"),
+        ({"seed": "x"}, "`seed` must be a valid integer"),
+        ({"on_error": "skp"}, "`on_error` must be one of"),
+        ({"env_kwargs": {"rewrd": "success"}}, "Did you mean 'reward'"),
+        ({"env": "LMRL-Wordle-v0", "tasks": "seeds:0-9", "env_kwargs": {"vocab": 3}}, "'LMRL-Wordle-v0' cannot be made"),
+    ],
+)
+def test_a_wrong_argument_is_refused_before_a_model_is_loaded(given, says):
+    with pytest.raises(ValueError, match=says):
+        GRPORollouts(**{"tasks": "embedded:train[:3]", **given})
+
+
+def test_no_limit_of_turns_is_that_of_the_environment(make_rollouts, make_trainer):
+    rollouts = make_rollouts("BridgeCounting-v0", tasks="seeds:0-3", max_turns=None)
+    make_trainer(rollouts, max_steps=1).train()
+    assert {len(episode.turns) for episode in rollouts.episodes} == {2}
+
+
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [
+        ("{% for m in messages if m['role'] == 'assistant' %}{{ m['content'] }}{{ eos_token }}{% endfor %}", "leaves out what the other side says last"),
+        ("{{ raise_exception('no') }}", "fails for a dialogue .*no"),
+        ("{% for %}", "fails for a dialogue .TemplateSyntaxError"),
+    ],
+)  # fmt: skip
+def test_a_chat_template_that_cannot_be_used_is_refused_for_that(make_rollouts, make_trainer, template, says):
+    rollouts = make_rollouts("BridgeCounting-v0", tasks="seeds:0-3")
+    trainer = make_trainer(rollouts)
+    trainer.processing_class.chat_template = template
+    with pytest.raises(ValueError, match=f"The chat template of the trainer's tokenizer {says}"):
+        rollouts([row["prompt"] for row in rollouts.dataset()], trainer)
 
 
 def test_vllm_is_asked_as_trl_asks_it(tiny_tokenizer):

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from sweetrl_agent.bridges.turn_credit import RAW, Scale, credit_of_turns, turn_advantages, turn_credit
+from colbench_gym.errors import ColBenchError
+from sweetrl_agent.bridges.turn_credit import RAW, Scale, credit_of_turns, gain_critic, turn_advantages, turn_credit
 from sweetrl_agent.core.critic import Critic, all_advantages
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.data.chat import Chat
@@ -165,6 +166,17 @@ def test_episodes_that_cannot_be_told_are_refused(episodes, tiny_tokenizer, chan
 def test_a_critic_with_other_turns_is_refused(episodes, tiny_tokenizer):
     with pytest.raises(ValueError, match="gave 1 numbers to the 2 turns of an episode of task 'a'"):
         turn_credit(episodes, lambda es: [[1.0] for _ in es], tiny_tokenizer)
-    for wrong in ({"outcome": "grpo"}, {"center": "mean"}, {"scale": "std"}):
+    for wrong in ({"outcome": "grpo"}, {"center": "mean"}, {"scale": "std"}, {"weight": float("nan")}, {"weight": "1"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Scale(**wrong)
+
+
+def test_what_is_no_episode_and_no_critic_is_refused_in_a_sentence(episodes, tiny_tokenizer):
+    with pytest.raises(TypeError, match=r"`episodes` must be `Episode` objects: .* got dict\."):
+        turn_credit([episodes[0].to_row()], by_number, tiny_tokenizer)
+    for critic in ("gain", None, Critic):
+        with pytest.raises(TypeError, match="`critic` must be an object with `dialogue_advantages`, such as gain_critic"):
+            turn_credit(episodes, critic, tiny_tokenizer)
+    for model in ("/no/such/folder", "./none"):
+        with pytest.raises(ColBenchError, match=f"`model` must be a folder or hub name of a chat model, got '{model}'"):
+            gain_critic(model)

@@ -217,6 +217,7 @@ def test_the_tiny_model_needs_dialogues():
     with pytest.raises(ValueError, match="^SFT of the tiny model needs demonstrations, and Echo-v0 has none"):
         config(model="tiny")
     assert config(model="tiny", env_record=f"{__name__}:RECORD").record is RECORD
+    assert config(model="tiny", algorithm="ppo").algorithm.name == "ppo", "it has no language model, so no SFT"
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,20 @@ def test_an_entry_has_scores_budgets_and_what_runs_it_again():
     assert row["algorithms"]["grpo"]["scores"]["test"] == {"n": 20, "seeds": 3, "success": {"mean": 0.25, "ci95": [0.2, 0.5]}}
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--env", "ColBench-Split-v0", "--env_kwargs", '{"alone": "first"}', "--algorithms", "initial", "grpo", "--seeds", "3"],
+        ["--demonstrations", "embedded:train[:40]", "--algorithms", "initial", "grpo", "--seeds", "3"],
+        ["--model", "hub/name", "--algorithms", "initial", "grpo", "--seeds", "3"],
+    ],
+)
+def test_the_command_has_that_on_which_defaults_depend(words):
+    given, config = parse(words)
+    again = parse(shlex.split(command(given, config))[3:])
+    assert again[1].settings() == config.settings() and words[1] in shlex.split(command(given, config))
+
+
 def test_the_command_has_the_settings_that_are_no_defaults():
     given, config = parse(WORDS)
     words = shlex.split(command(given, config))

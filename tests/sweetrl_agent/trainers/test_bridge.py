@@ -68,6 +68,11 @@ def test_callbacks_hear_every_step_and_the_numbers_of_the_metrics(train, tmp_pat
     assert weights[0] == weights[1]
 
 
+def test_the_last_step_is_logged_wherever_it_is(train):
+    rows = train(max_steps=17)
+    assert [row["step"] for row in rows] == [1, 10, 17]
+
+
 def test_a_callback_stops_the_stage_and_the_model_is_saved(train, tmp_path):
     noting = Noting(stop_at=12)
     rows = train(Callbacks(None, [noting]))
