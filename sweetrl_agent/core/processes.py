@@ -25,12 +25,15 @@ def yield_idle_threads() -> None:
         os.environ.update(PATIENCE)
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends for any reason. Does nothing on systems other than Linux."""
-    parent = os.getppid()
+def die_with_parent(parent: int) -> None:
+    """Ask the kernel to kill this process when its parent ends for any reason. Does nothing on systems other than Linux.
+
+    Args:
+        parent: Id of the parent. If it has ended already, this process ends at once.
+    """
     with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # the parent ended before the call
+    if os.getppid() != parent:
         os._exit(1)
 
 

@@ -19,6 +19,7 @@ from colbench_gym.servers.usage import Meter, current, metered
 from sandboxes.cpus import usable_cpus
 from sandboxes.logs import shown_logs
 from sandboxes.startup import ending_with_reader
+from sweetrl_agent.core.processes import die_with_parent
 
 if TYPE_CHECKING:
     from sweetrl_agent.config.job import Config
@@ -45,7 +46,8 @@ def run_side_by_side(work: Callable[[Config], None], configs: Sequence[Config], 
     threads = max(1, usable_cpus() // workers)
     for config in configs:
         _log.info("seed %d: its progress bars are in %s", config.run.seed, Path(config.run.output) / LOG)
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+    # Also a process without a seed dies with this one: the pool starts one in the place of each that has ended.
+    with ProcessPoolExecutor(workers, get_context("spawn"), die_with_parent, (os.getpid(),), max_tasks_per_child=1) as pool:
         futures = {
             pool.submit(
                 _run, current(), work, replace(config, run=replace(config.run, threads=config.run.threads or threads))
@@ -67,9 +69,7 @@ def run_side_by_side(work: Callable[[Config], None], configs: Sequence[Config], 
 def _run(meter: Meter | None, work: Callable[[Config], None], config: Config) -> None:
     """Run a seed in this process, with its output in its log and its messages also on the screen."""
     from sweetrl_agent.config.command_line import prepare_process
-    from sweetrl_agent.core.processes import die_with_parent
 
-    die_with_parent()
     prepare_process()
     gc.freeze()  # the libraries' objects: every stage starts garbage collections, which would go through them
     folder = Path(config.run.output)

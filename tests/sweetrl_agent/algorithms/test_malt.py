@@ -226,12 +226,12 @@ def test_data_are_those_of_a_policys_roles(make_run, monkeypatch, settings):
     ]
     assert plain == [pair for pair in expected if pair[0] != pair[1]] and plain
     assert (
-        start == str(run.path(f"malt/sft/{name}")) and loss["form"] == "sum" and loss["beta"] == 0.2 and loss["nll_coef"] == 0.0
+        start == str(run.path(f"malt/sft/{name}")) and loss["form"] == "sum" and loss["beta"] == 0.2 and loss["nll_coef"] == 1.0
     )
 
 
 def test_the_gradient_of_dpo_is_that_of_a_slow_loop_and_the_reference_is_the_sft_model(make_run, monkeypatch):
-    run, seen, original = make_run("run"), {}, malt.train_stage
+    run, seen, original = make_run("run", dpo_nll=0.0), {}, malt.train_stage
 
     def train_stage(trainer, tokenizer, folder, stage, callbacks, is_merged):
         if stage == "dpo refiner":
