@@ -11,6 +11,8 @@ and the refiner's turn: n + n^2 + n^3 calls for a draft, a critique and an answe
 
     -log sigmoid(beta [log pi(a+|o) / pi_SFT(a+|o) - log pi(a-|o) / pi_SFT(a-|o)])
 
+   To this, `dpo_nll` adds the negative log-likelihood of a+, which the paper has not: without it a+ became less likely, too.
+
 The generator has no DPO: with it the paper's accuracy on MATH fell from 52.25% to 51.25%. `dpo_generator` turns it on; its siblings are whole dialogues of a task.
 
 Each role has a policy of its own, or all share one that is trained on the data of all. Roles may be others than these three (`roles`): each adds a level to the tree, from its first turn on.
