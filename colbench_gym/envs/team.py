@@ -38,7 +38,7 @@ class RolesEnv(BackendEnv):
 
     @property
     def discrete_actions(self) -> Any:
-        """None: there is no menu of what the agents of a team say to each other."""
+        """Not there, unlike that of a single agent: there is no menu of what the agents of a team say to each other."""
         raise AttributeError(
             "Discrete actions are made for a single agent: there is no menu of what the agents of a team say to each other."
         )

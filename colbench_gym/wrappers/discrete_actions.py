@@ -82,7 +82,7 @@ class DiscreteActions(gym.Wrapper[Observation, np.int64, str, str], RecordConstr
     The reward of the environment; or, if the actions have a potential, the change of the potential.
 
     Args:
-        env: The environment. Its dialogue is `info["messages"]`, or else its observations and the agent's messages in turn.
+        env: The environment. Its dialogue is its attribute `messages`; without one, `info["messages"]`, or else its observations and the agent's messages.
         actions: The set of actions: a `DialogueActions`, or an object with its `count`, `observation_size`, `observe`, `say` and `allowed`. None for the
             environment's own, its attribute `discrete_actions`.
 
@@ -103,7 +103,7 @@ class DiscreteActions(gym.Wrapper[Observation, np.int64, str, str], RecordConstr
             )
         self.action_space = spaces.Discrete(self.actions.count)
         self.observation_space = spaces.Box(0.0, 1.0, (self.actions.observation_size,), np.float32)
-        self._messages: list[dict[str, str]] = []
+        self._recorded: list[dict[str, str]] = []
         self._before: float | None = None
 
     @property
@@ -113,16 +113,17 @@ class DiscreteActions(gym.Wrapper[Observation, np.int64, str, str], RecordConstr
         Raises:
             RuntimeError: Before the first `reset`.
         """
-        if not self._messages:
+        messages: Messages = getattr(self.env.unwrapped, "messages", self._recorded)
+        if not messages:
             raise RuntimeError("Expected an episode; call `reset` first.")
-        return self._messages
+        return messages
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         """Start an episode."""
         text, info = self.env.reset(seed=seed, options=options)
-        self._messages = info.get("messages") or [_heard(text)]
+        self._recorded = info.get("messages") or [_heard(text)]
         self._before = self._potential()
-        return self.actions.observe(self._messages), info
+        return self.actions.observe(self.messages), info
 
     def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Say the utterance of an action.
@@ -134,14 +135,14 @@ class DiscreteActions(gym.Wrapper[Observation, np.int64, str, str], RecordConstr
         if not self.action_space.contains(action):
             raise ValueError(f"`action` must be an integer from 0 to {self.actions.count - 1}, got {action!r}.")
         inner: Any = self.env
-        said = self.actions.say(int(action), self.messages)
-        text, reward, terminated, truncated, info = inner.step(said)
-        self._messages = info.get("messages") or [*self._messages, {"role": "assistant", "content": said}, _heard(text)]
+        utterance = self.actions.say(int(action), self.messages)
+        text, reward, terminated, truncated, info = inner.step(utterance)
+        self._recorded = info.get("messages") or [*self._recorded, {"role": "assistant", "content": utterance}, _heard(text)]
         if self._before is not None and not truncated:
             after = self._potential()
             assert after is not None
             reward, self._before = after - self._before, after
-        return self.actions.observe(self._messages), float(reward), terminated, truncated, info
+        return self.actions.observe(self.messages), float(reward), terminated, truncated, info
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Mask of the actions that make sense now, shape (actions.count,), as sb3-contrib's MaskablePPO expects it."""

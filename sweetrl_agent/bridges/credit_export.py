@@ -213,8 +213,8 @@ def _open(given: CreditArguments, settings: dict[str, Any]) -> tuple[Run, str]:
         raise ValueError(
             f"{given.run!r} has no collected dialogues (trajectories.jsonl): name a run of `sweet`, `rft` or `mtdpo`."
         )
-    rules = [name for name, algorithm in ALGORITHMS.items() if name in CRITICS or isinstance(algorithm, OnPolicyAlgorithm)]
     if ":" not in given.critic:
+        rules = (name for name, rule in ALGORITHMS.items() if name in CRITICS or isinstance(rule, OnPolicyAlgorithm))
         require("critic", given.critic, tuple(rules))
     name = register(given.critic, "critic")
     run = open_recorded(given.run, [name, "exact"], settings)

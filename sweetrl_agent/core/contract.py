@@ -37,8 +37,13 @@ def stepped(result: Any) -> tuple[str, float, bool, bool, Mapping[str, Any]]:
     for name, value in (("terminated", terminated), ("truncated", truncated)):
         if not isinstance(value, bool | np.bool_):
             raise ContractError(f"`{name}` of `step` must be true or false, got {_short(value)}.")
-    said = text("the observation of `step`", observation)
-    return said, number("the reward of `step`", reward), bool(terminated), bool(truncated), _info("step", info)
+    return (
+        text("the observation of `step`", observation),
+        number("the reward of `step`", reward),
+        bool(terminated),
+        bool(truncated),
+        _info("step", info),
+    )
 
 
 def text(what: str, value: Any) -> str:

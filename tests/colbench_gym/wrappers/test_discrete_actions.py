@@ -220,6 +220,15 @@ def test_tasks_without_a_menu_have_none(sandbox):
     assert not hasattr(gym.make("ColBench-Team-v0", disable_env_checker=True).unwrapped, "discrete_actions")
 
 
+def test_a_restored_snapshot_is_the_dialogue_of_the_next_action(asking):
+    asking.reset(seed=0)
+    before, allowed = asking.unwrapped.get_state(), asking.action_masks().tolist()
+    asking.step(0)
+    assert asking.action_masks().tolist() != allowed
+    asking.unwrapped.set_state(before)
+    assert asking.action_masks().tolist() == allowed and len(asking.messages) == 1
+
+
 def test_a_dial_may_be_a_text():
     assert QuestionActions("preset=hard").count == 17
     with pytest.raises(ValueError, match="A dial may set"):
