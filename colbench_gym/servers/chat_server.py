@@ -226,23 +226,29 @@ class _Connections:
             limits=module.Limits(max_connections=None, max_keepalive_connections=100),
         )
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=_serve, args=(self._loop, self.client), name="chat server", daemon=True).start()
+        self._pending: weakref.WeakSet[Future[Exchange]] = weakref.WeakSet()
+        threading.Thread(target=_serve, args=(self._loop, self.client, self._pending), name="chat server", daemon=True).start()
         self.close = weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)
         self.close.atexit = False
 
     def begin(self, work: Coroutine[Any, Any, Exchange]) -> Future[Exchange]:
         """Start a coroutine in the event loop."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        exchange = asyncio.run_coroutine_threadsafe(work, self._loop)
+        self._pending.add(exchange)
+        return exchange
 
 
-def _serve(loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient) -> None:
-    """Run the loop until it is stopped, then cancel pending requests and close the connections."""
+def _serve(loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient, pending: weakref.WeakSet[Future[Exchange]]) -> None:
+    """Run the loop until it is stopped, then cancel pending requests and close the connections.
+
+    A request cancels the tasks that it has started. Cancelled from here, one that has not begun would leave a coroutine that is never
+    awaited, which is a warning.
+    """
     asyncio.set_event_loop(loop)
     loop.run_forever()
-    tasks = asyncio.all_tasks(loop)
-    for task in tasks:
-        task.cancel()
-    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    for exchange in list(pending):
+        exchange.cancel()
+    loop.run_until_complete(asyncio.gather(*asyncio.all_tasks(loop), return_exceptions=True))
     loop.run_until_complete(client.aclose())
     loop.close()
 
