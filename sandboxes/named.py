@@ -16,6 +16,8 @@ from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from sandboxes.arguments import check_types
+
 #: A name, or a mapping with a "name" and keyword arguments.
 Spec = str | Mapping[str, Any]
 
@@ -168,7 +170,7 @@ def build(setting: str, name: str, kind: Any, arguments: Mapping[str, Any], adde
         added: Arguments that the program adds. A user-defined class gets those that it takes and that the user does not give.
 
     Raises:
-        ValueError: If an argument is unknown or missing, or the constructor of a user-defined class fails; says where.
+        ValueError: If an argument is unknown, missing or of another type, or the constructor of a user-defined class fails; says where.
     """
     is_user_defined, added = ":" in name, dict(added or {})
     parameters = inspect.signature(kind).parameters
@@ -184,6 +186,8 @@ def build(setting: str, name: str, kind: Any, arguments: Mapping[str, Any], adde
             f"The {name!r} {setting} takes {taken}; got {list(arguments)!r}: {error}.{near} "
             f'Give a mapping (JSON on the command line) such as {{"name": "{name}", ...}}.'
         ) from None
+    if not is_user_defined:
+        check_types(kind.__init__ if isinstance(kind, type) else kind, arguments)  # type: ignore[misc]
     try:
         return kind(**added, **arguments)
     except (ValueError, ImportError, OSError):

@@ -15,6 +15,7 @@ from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.scoring.vote import plurality
 from colbench_gym.spaces import ASCII
+from sandboxes.arguments import typed
 
 
 class AnyTeamEnv(gym.Env[str, str]):
@@ -52,6 +53,7 @@ class AnyTeamEnv(gym.Env[str, str]):
 
     metadata: dict[str, Any] = {"render_modes": []}
 
+    @typed
     def __init__(
         self,
         env: str | gym.Env[Any, Any] = "ColBench-Backend-v0",

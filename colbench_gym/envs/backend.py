@@ -21,6 +21,7 @@ from colbench_gym.tasks.dial import Dial
 from colbench_gym.tasks.embedded import alternatives, dial_of, family_of, make_task, task_of
 from colbench_gym.tasks.rows import OnError
 from sandboxes import Sandbox
+from sandboxes.arguments import typed
 from sandboxes.sandbox import Semantics
 
 MAX_REPLY_CHARS = 400
@@ -82,6 +83,7 @@ class BackendEnv(ColBenchEnv):
     metric = "tests_passed"
     success_means = "the answer passes every hidden test"
 
+    @typed
     def __init__(
         self,
         tasks: str | Sequence[Task] = "embedded:train",

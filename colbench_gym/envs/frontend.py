@@ -16,6 +16,7 @@ from colbench_gym.scoring.similarity import Similarity, make_similarity
 from colbench_gym.simulators import Simulator, make_designer
 from colbench_gym.tasks import Task, load_tasks
 from colbench_gym.tasks.rows import OnError
+from sandboxes.arguments import typed
 from sandboxes.browser import Browser, make_browser
 from sandboxes.pages import Page, PageOutcome, Rendering
 
@@ -82,6 +83,7 @@ class FrontendEnv(ColBenchEnv):
     metric = "similarity"
     success_means = "the last page is at least 90% similar to the hidden design"
 
+    @typed
     def __init__(
         self,
         tasks: str | Sequence[Task] = "embedded:train",

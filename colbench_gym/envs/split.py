@@ -21,6 +21,7 @@ from colbench_gym.tasks.embedded import alternatives, dial_of, family_of, refere
 from colbench_gym.tasks.families.family import Choice, Family
 from colbench_gym.tasks.rows import OnError
 from sandboxes import Sandbox
+from sandboxes.arguments import typed
 from sandboxes.values import fingerprint_of
 
 #: What the human says about a topic of the other half.
@@ -64,6 +65,7 @@ class SplitEnv(RolesEnv):
     * `max_turns`: turns of each agent. None for the task's own budget.
     """
 
+    @typed
     def __init__(
         self,
         alone: Literal["", "first", "second"] = "",

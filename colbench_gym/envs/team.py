@@ -17,6 +17,7 @@ from colbench_gym.simulators import Simulator
 from colbench_gym.tasks import Task
 from colbench_gym.tasks.rows import OnError
 from sandboxes import Sandbox
+from sandboxes.arguments import typed
 
 
 class RolesEnv(BackendEnv):
@@ -220,6 +221,7 @@ class TeamEnv(RolesEnv):
     * `max_turns`: turns of the agent that talks with the human, its note or draft included. None for the task's own budget.
     """
 
+    @typed
     def __init__(
         self,
         roles: str = "interviewer,coder",

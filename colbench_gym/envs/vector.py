@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from colbench_gym.envs.backend import BackendEnv
 from colbench_gym.envs.colbench_env import ColBenchEnv
+from sandboxes.arguments import typed
 
 Observations = tuple[str, ...]
 Flags = NDArray[np.bool_]
@@ -39,6 +40,7 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
     ``reset`` also takes ``options={"task_id": [...]}``, one id (or None, for a drawn task) per sub-environment.
     """
 
+    @typed
     def __init__(
         self,
         num_envs: int = 1,

@@ -17,6 +17,7 @@ import gymnasium as gym
 
 from colbench_gym.reasoning import Reasoning
 from colbench_gym.spaces import ASCII
+from sandboxes.arguments import typed
 
 #: How an episode ended: by a rule of the game, or at its limit of turns.
 ENDED, CUT = "ended", "cut"
@@ -65,6 +66,7 @@ class TextGame(gym.Env[str, str]):
     reset_options: ClassVar[tuple[str, ...]] = ()
     metadata = {"render_modes": ["ansi"], "render_fps": 1}
 
+    @typed
     def __init__(self, max_turns: int, faithful: bool = False, render_mode: str | None = None) -> None:
         """Set up a game.
 

@@ -12,6 +12,7 @@ from colbench_gym.lmrl.car_dealer.decision import REWARDS, Decision, Reward, rea
 from colbench_gym.lmrl.car_dealer.profile import draw_profile, profile_from
 from colbench_gym.lmrl.car_dealer.sellers import StyledSeller, expert, oracle
 from colbench_gym.lmrl.game import GameText, Outcome, TextGame
+from sandboxes.arguments import typed
 
 START = "Start\n"
 
@@ -87,6 +88,7 @@ class CarDealer(TextGame):
 
     reset_options = ("buyer",)
 
+    @typed
     def __init__(
         self,
         buyer: str | Mapping[str, Any] | CarBuyer = "scripted",

@@ -13,6 +13,7 @@ import numpy as np
 
 from colbench_gym.lmrl.chess.opponents import Player
 from colbench_gym.lmrl.game import GameText, Outcome, TextGame
+from sandboxes.arguments import typed
 from sandboxes.extras import pip_install
 from sandboxes.named import Spec, make_named
 
@@ -98,6 +99,7 @@ class Chess(TextGame):
     #: Bounds of the probability of a random move in a game of the behaviour policy.
     randomness: ClassVar[tuple[float, float]] = (0.0, 0.5)
 
+    @typed
     def __init__(
         self,
         max_turns: int = 400,
@@ -245,6 +247,7 @@ class Endgames(Chess):
 
     randomness = (0.0, 1.0)
 
+    @typed
     def __init__(
         self,
         pieces: Sequence[str] = PIECES,
@@ -256,7 +259,7 @@ class Endgames(Chess):
         render_mode: str | None = None,
     ) -> None:
         """Set up the game. The class documents the arguments."""
-        if isinstance(pieces, str) or not pieces or not set(pieces) <= set(PIECES):
+        if not pieces or not set(pieces) <= set(PIECES):
             raise ValueError(f"`pieces` must be a list with some of {PIECES}, got {pieces!r}.")
         super().__init__(max_turns, opponent, expert, position, faithful, render_mode)
         self.pieces = tuple(pieces)

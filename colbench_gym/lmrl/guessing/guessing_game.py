@@ -13,6 +13,7 @@ from colbench_gym.lmrl.guessing.asking import Asker, Habits, asker
 from colbench_gym.lmrl.guessing.oracles import Oracle, make_oracle
 from colbench_gym.lmrl.guessing.secret_table import Secret, SecretTable, load_table
 from colbench_gym.lmrl.guessing.yes_no import YesNo, understanding
+from sandboxes.arguments import typed
 
 #: The first observation.
 FIRST = "Questions:\n"
@@ -32,6 +33,7 @@ class GuessingGame(TextGame):
     #: How the players of the data set play.
     habits: ClassVar[Habits]
 
+    @typed
     def __init__(
         self,
         oracle: str | Mapping[str, Any] | Oracle = "scripted",

@@ -9,6 +9,7 @@ from typing import Any
 
 from colbench_gym.lmrl.game import GameText, Outcome, TextGame
 from colbench_gym.lmrl.maze.layouts import MOVES, Cell, Layout, layout_of
+from sandboxes.arguments import typed
 
 #: Rewards of a turn: at the goal, elsewhere, and elsewhere after a message that is not a command.
 AT_GOAL, MOVED, UNKNOWN = 0.0, -1.0, -4.0
@@ -208,6 +209,7 @@ class PartiallyObservedMaze(Maze):
         return tuple(message.text for message in self.history)
 
 
+@typed
 def make(
     maze: str = "double_t",
     observed: str = "fully",

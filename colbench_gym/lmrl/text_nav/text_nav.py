@@ -9,6 +9,7 @@ from typing import Any
 from colbench_gym.lmrl.game import Outcome, TextGame
 from colbench_gym.lmrl.text_nav import text_world
 from colbench_gym.lmrl.text_nav.text_world import EXITS, FURNITURE, THINGS, State
+from sandboxes.arguments import typed
 
 ROOMS = tuple(EXITS)
 OBSERVED = ("fully", "partially")
@@ -178,6 +179,7 @@ class PartiallyObservedTextNav(TextNav):
         return tuple(message.text for message in self.history)
 
 
+@typed
 def make(observed: str = "fully", max_turns: int = 15, render_mode: str | None = None) -> TextNav:
     """Build the environment of the id LMRL-TextNav-v0; the manual of `TextNav` has the arguments.
 

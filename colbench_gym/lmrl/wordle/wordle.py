@@ -9,6 +9,7 @@ from typing import Any
 from colbench_gym.lmrl.game import GameText, Outcome, TextGame
 from colbench_gym.lmrl.wordle.rules import ORIGINAL, SOLVED, Knowledge, reply_text, rules_of
 from colbench_gym.lmrl.wordle.wordle_values import TRIES, values_of
+from sandboxes.arguments import typed
 
 PREFIX = "Wordle:\n"
 #: Reply to an invalid guess.
@@ -82,6 +83,7 @@ class Wordle(TextGame):
 
     reset_options = ("secret",)
 
+    @typed
     def __init__(
         self,
         words: str | Sequence[str] = "431",

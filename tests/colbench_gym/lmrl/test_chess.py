@@ -268,7 +268,7 @@ def test_wrong_positions_are_refused(fen):
     assert str(error.value) == f"`fen` must be a legal position in which White is to move, got {fen!r}."
 
 
-@pytest.mark.parametrize("pieces", ["kQK", [], ["kK"], ["kQK", "KQk"]])
+@pytest.mark.parametrize("pieces", [[], ["kK"], ["kQK", "KQk"]])
 def test_wrong_pieces_are_refused(pieces):
     with pytest.raises(ValueError) as error:
         Endgames(pieces=pieces)

@@ -258,7 +258,6 @@ def test_an_error_says_which_known_words_the_body_has(server: Server) -> None:
         "http://hunter2canary\u2100/v1",
         "http://a b/hunter2canary",
         "http://127.0.0.1:9/v1\nhunter2canary",
-        7,
     ],
 )
 def test_an_address_with_a_password_is_refused_and_not_repeated(address: Any) -> None:
