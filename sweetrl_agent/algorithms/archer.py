@@ -109,14 +109,18 @@ class ArcherConfig(OnPolicyConfig):
     baseline_learning_rate: float = setting(3e-3, "AdamW's learning rate of that head.")
 
     def __post_init__(self) -> None:
-        """Refuse an unknown encoder, and a small one that its attention heads cannot share."""
+        """Refuse an unknown encoder, a small one that its attention heads cannot share, and a warm-up that no iteration follows."""
         refuse_encoder(self.encoder, self.width)
+        if self.iterations <= self.warm_up:
+            raise ValueError(
+                f"`iterations` must be above `warm_up`, {self.warm_up}: in these the actor does not learn; got {self.iterations}."
+            )
 
 
 class Archer(OnPolicyAlgorithm):
     """ArCHer; see the module's docstring."""
 
-    name, title, Config = "archer", "ArCHer", ArcherConfig
+    name, title, Config, credits_played = "archer", "ArCHer", ArcherConfig, False
     values: UtteranceValues
     double: SlowlyFollowed
     reader: UtteranceReader
@@ -166,7 +170,7 @@ class Archer(OnPolicyAlgorithm):
 
     def _critic_step(self, drawn: Sequence[Transition], states: Any, actions: Any, following: Any, fresh: Any) -> float:
         values, target = self.values, self.double.target
-        rewards = values.tensor([t.action.reward / self.config.reward_scale for t in drawn])
+        rewards = values.tensor([t.reward / self.config.reward_scale for t in drawn])
         is_last = values.tensor([float(t.following is None) for t in drawn])
         with torch.no_grad():
             next_v = target.v_values(target.embed(following))

@@ -40,6 +40,7 @@ from sweetrl_agent.data.chat import Chat, EncodedDialogue
 from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, system_prompt
 from sweetrl_agent.trainers.checkpoint import Checkpoint
 from sweetrl_agent.trainers.offline import offline_episodes
+from sweetrl_agent.trainers.periodic_evaluation import repeat
 from sweetrl_agent.trainers.running import SCORED_TOKENS, train_stage, trainer_arguments
 from sweetrl_agent.trainers.weighted import WeightedTrainer, weighted_rows
 
@@ -186,20 +187,22 @@ class ArcherOffline(Algorithm):
         double.values.encoder.prepare([*data.states, *data.actions])
         checkpoint = Checkpoint(folder / "checkpoint.pt", double.trainables)
         rows = checkpoint.load()
+        continues = repeat(run, self.name, rows)
         done, before = (int(rows[-1]["step"]) if rows else 0), double.tokens_read
         read = rows[-1][SCORED_TOKENS] if rows else before
         losses: list[float] = []
         with progress_bar(total=config.critic_steps, initial=done, desc=f"{self.name} critic", unit="step") as bar:
-            for step in range(done, config.critic_steps):
+            for step in range(done, config.critic_steps) if continues else ():
                 rng = np.random.default_rng(derive_seed(run.seed, self.name, step))
                 losses.append(self._critic_step(double, data, rng.integers(len(data.states), size=config.critic_batch)))
                 bar.update()
                 if (step + 1) % SAVED_EVERY == 0 or step + 1 == config.critic_steps:
                     row = {"stage": self.name, "step": step + 1, "critic_loss": float(np.mean(losses))}
                     rows.append({**row, SCORED_TOKENS: read + double.tokens_read - before})
-                    run.callbacks.tell("on_log", self.name, step + 1, row)
                     losses.clear()
                     checkpoint.save(rows)
+                    if not run.callbacks.tell("on_log", self.name, step + 1, rows[-1]):
+                        break
         double.values.save(folder)
         return rows
 

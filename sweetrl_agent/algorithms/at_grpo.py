@@ -25,12 +25,13 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
+from colbench_gym.errors import ColBenchError
 from sweetrl_agent.algorithms.grpo import GRPO, GRPOConfig, standardized
 from sweetrl_agent.core.batch import ActionTokens, Batch, Credit, clipped_gain
 from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.core.settings import require, setting
+from sweetrl_agent.core.settings import require, require_names, setting
 from sweetrl_agent.core.work import Lengths, Work, episodes, training
 
 
@@ -53,16 +54,17 @@ class ATGRPOConfig(GRPOConfig):
     )
 
     def __post_init__(self) -> None:
-        """Refuse an unknown sharing of policies, and no agent."""
+        """Refuse an unknown sharing of policies, no agent, and names that are not different."""
         require("policies", self.policies, ("agent", "one"))
         if not self.agents:
             raise ValueError("`agents` must name at least one agent, got none.")
+        require_names("agents", self.agents)
 
 
 class ATGRPO(GRPO):
     """AT-GRPO; see the module's docstring."""
 
-    name, title, Config = "at_grpo", "AT-GRPO", ATGRPOConfig
+    name, title, Config, credits_played = "at_grpo", "AT-GRPO", ATGRPOConfig, False
 
     @property
     def requires(self) -> frozenset[str]:  # type: ignore[override]
@@ -104,7 +106,15 @@ class ATGRPO(GRPO):
         ]
 
     def turn_credit(self, batch: Batch, turns: Sequence[int]) -> list[float]:
-        """See `OnPolicyAlgorithm`: the episodes are the group."""
+        """See `OnPolicyAlgorithm`: the episodes are the group.
+
+        Raises:
+            ColBenchError: If there is one episode, which can be compared with no other.
+        """
+        if len(batch.episodes) < 2:
+            raise ColBenchError(
+                f"{self.name!r} compares candidates for a turn, and a recorded dialogue has one: it gives no credit."
+            )
         return standardized([_earned(episode, turn) for episode, turn in zip(batch.episodes, turns, strict=True)])
 
     def policy_loss(self, tokens: ActionTokens) -> Tensor:

@@ -122,7 +122,7 @@ class _Rollout:
     def step(self) -> None:
         """Say its utterance to the simulator."""
         self.spot, reward, self.is_over = self.world.step(
-            self.spot, self.utterance.text, derive_seed(self.seed, "reply", self.turns)
+            self.spot, self.utterance.text, derive_seed(self.seed, "reply", self.turns), self.utterance.is_cut
         )
         self.total, self.turns = self.total + reward, self.turns + 1
         self.option.draft.simulated_turns += 1

@@ -8,21 +8,25 @@ Source: arXiv:2503.15478, Table 3 and Figure 3a; "untrained" is what the release
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from itertools import compress
+from typing import Any, NamedTuple, cast
 
-from transformers import AutoModelForImageTextToText
+import torch
+from transformers import AutoModelForImageTextToText, PreTrainedModel
 
+from colbench_gym.files import Row
 from colbench_gym.seeds import derive_seed
 from sandboxes.browser import make_browser
 from sweetrl_agent.algorithms.critic_settings import SWEET, critic_folder, settings_of
 from sweetrl_agent.algorithms.critic_training import make_views, train_advantage, train_head, train_vision
 from sweetrl_agent.config.model import PRETRAINED
 from sweetrl_agent.core.critic import Critic
-from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.core.episode import Episode, Messages
 from sweetrl_agent.core.registry import Registry
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.critics.advantage import AdvantageCritic
@@ -35,6 +39,7 @@ from sweetrl_agent.models.loading import load_chat, load_model, system_prompt
 from sweetrl_agent.rollouts.collection import iter_trajectories
 from sweetrl_agent.rollouts.replies import replies_at
 from sweetrl_agent.trainers.heads import Loss
+from sweetrl_agent.trainers.running import RANKED_TURNS, SCORED_TOKENS, VERIFIED
 
 _log = logging.getLogger(__name__)
 #: Oracles: critics that compute the exact advantage, if the environment's record supports it.
@@ -230,9 +235,67 @@ def open_critic(run: Run, name: str = SWEET) -> Opened:
     return kind_of(run, name).open(run, name)
 
 
+class State(NamedTuple):
+    """A turn of a recorded dialogue: the task's id, the seed of the episode, and the messages before the turn."""
+
+    task_id: str
+    seed: int
+    messages: Messages
+
+    @classmethod
+    def collected(cls, run: Run, episode: Episode, turn: int) -> State:
+        """The state before a turn of a dialogue of the stage `collect`."""
+        return cls(episode.task_id, episode.key.seed(run.seed, "collect"), episode.prefix(turn))
+
+
+class Candidates(NamedTuple):
+    """Texts for a turn, and whether the limit of tokens cut each."""
+
+    texts: Sequence[str]
+    cut: Sequence[bool]
+
+    @classmethod
+    def of(cls, row: Row) -> Candidates:
+        """Those of a row of candidates.jsonl, which has "cut" if any is."""
+        return cls(row["texts"], row.get("cut") or [False] * len(row["texts"]))
+
+    def where(self, kept: Sequence[bool]) -> Candidates:
+        """Those that are kept."""
+        return Candidates([*compress(self.texts, kept)], [*compress(self.cut, kept)])
+
+
+@dataclass
+class Ranking:
+    """A function of the candidates for a turn.
+
+    Attributes:
+        work: The function.
+        costs: What it has cost since `taken_costs`, by the metrics' names: tokens read (padding included), turns of the environment, answers graded.
+    """
+
+    work: Callable[..., Any]
+    costs: Counter[str] = field(default_factory=Counter)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function."""
+        return self.work(*arguments)
+
+    def taken_costs(self) -> Counter[str]:
+        """The costs, which start again."""
+        taken = Counter(self.costs)
+        self.costs.clear()
+        return taken
+
+    def count_turns(self, state: State, candidates: Candidates, is_answer: Callable[[str], bool]) -> None:
+        """Count what `replies_at` takes: the turns before the state, and each different candidate."""
+        different = {*zip(*candidates, strict=True)}
+        self.costs[RANKED_TURNS] += sum(message["role"] == "assistant" for message in state.messages) + len(different)
+        self.costs[VERIFIED] += sum(is_answer(text) for text, _ in different)
+
+
 @contextmanager
-def open_ranker(run: Run, name: str) -> Iterator[Callable[[str, Messages, str, Sequence[str]], list[float]]]:
-    """Open a critic as a function that scores candidates: of the task's id, the dialogue, what is hidden at this turn, and the candidates.
+def open_ranker(run: Run, name: str) -> Iterator[Ranking]:
+    """Open a critic as a function that scores candidates, of a `State`, what is hidden at it, and the candidates: a list of numbers.
 
     A critic that requires snapshots also gets the replies to the candidates, of an environment that takes the dialogue's turns again.
     """
@@ -241,23 +304,46 @@ def open_ranker(run: Run, name: str) -> Iterator[Callable[[str, Messages, str, S
         tasks = [task for of_split in (run.train, *run.held_out.values()) for task in of_split]
         env = stack.enter_context(closing(run.environment(tasks, 1))).envs[0] if has_replies else None
 
-        def rank(task_id: str, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
-            more = () if env is None else (replies_at(env, task_id, run.seed, messages, texts),)
-            return cast(Any, critic).rank(messages, hidden_for(run, name, hidden), texts, *more)  # type: ignore[no-any-return]
+        def rank(state: State, hidden: str, candidates: Candidates) -> list[float]:
+            more: tuple[Any, ...] = ()
+            if env is not None:
+                ranking.count_turns(state, candidates, lambda text: run.record.answer(text) is not None)
+                more = (replies_at(env, *state, *candidates),)
+            return cast(Any, critic).rank(state.messages, hidden_for(run, name, hidden), candidates.texts, *more)  # type: ignore[no-any-return]
 
-        yield rank
+        ranking = Ranking(rank)
+        for embedding in _embeddings(critic):
+            stack.callback(embedding.register_forward_pre_hook(partial(_count_tokens, ranking.costs)).remove)
+        yield ranking
 
 
 @contextmanager
-def open_verifier(run: Run) -> Iterator[Callable[[str, Messages, Sequence[str]], list[float | None]]]:
-    """Open the environment as a function that grades answers: of the task's id, the dialogue, and the candidates; None for one that is no answer."""
+def open_verifier(run: Run) -> Iterator[Ranking]:
+    """Open the environment as a function that grades the answers among candidates, of a `State` and the candidates: a number each, None for no answer."""
     tasks = [task for of_split in (run.train, *run.held_out.values()) for task in of_split]
     with closing(run.environment(tasks, 1)) as envs:
 
-        def grade(task_id: str, messages: Messages, texts: Sequence[str]) -> list[float | None]:
-            answers = [text for text in texts if run.record.answer(text) is not None]
-            replies = replies_at(envs.envs[0], task_id, run.seed, messages, answers) if answers else []
-            graded = {text: reply.reward for text, reply in zip(answers, replies, strict=True)}
-            return [graded.get(text) for text in texts]
+        def grade(state: State, candidates: Candidates) -> list[float | None]:
+            is_answer = [run.record.answer(text) is not None for text in candidates.texts]
+            if not any(is_answer):
+                return [None] * len(is_answer)
+            answers = candidates.where(is_answer)
+            grading.count_turns(state, answers, lambda text: True)
+            replies = iter(replies_at(envs.envs[0], *state, *answers))
+            return [next(replies).reward if ends else None for ends in is_answer]
 
-        yield grade
+        grading = Ranking(grade)
+        yield grading
+
+
+def _embeddings(critic: Any) -> list[torch.nn.Module]:
+    """The input embeddings of a critic's models, which every token that is read passes once."""
+    modules = (module for value in vars(critic).values() if isinstance(value, torch.nn.Module) for module in value.modules())
+    found = {
+        id(part): part for module in modules if isinstance(module, PreTrainedModel) if (part := module.get_input_embeddings())
+    }
+    return list(found.values())
+
+
+def _count_tokens(costs: Counter[str], module: Any, inputs: tuple[Any, ...]) -> None:
+    costs[SCORED_TOKENS] += inputs[0].numel()

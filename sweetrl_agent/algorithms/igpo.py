@@ -73,7 +73,7 @@ def standardized_rewards(rewards: Sequence[Sequence[float]], normalisation: str,
     outcomes = [of_episode[-1] for of_episode in rewards]
     together = (
         standardized([*gains, *outcomes])
-        if normalisation == JOINT
+        if normalisation == JOINT and gain_weight  # gains that do not count must not change the outcomes' deviation
         else [*(standardized(gains) if gains else []), *standardized(outcomes)]
     )
     of_gains, of_outcomes = iter(together[: len(gains)]), iter(together[len(gains) :])

@@ -63,7 +63,7 @@ def _compared_replies(episodes: Sequence[Episode], placeholder: str) -> dict[tup
     replies: dict[tuple[str, int], dict[int, str]] = defaultdict(dict)
     for i, episode in enumerate(episodes):
         for t in range(len(episode.turns) - 1):
-            if reply := episode.messages[2 * t + 2]["content"]:
+            if reply := episode.prefix(t + 2)[-1]["content"]:
                 replies[episode.task_id, t][i] = reply
     compared = {
         (i, t): (real, [placeholder] if placeholder else [reply for j, reply in by_episode.items() if j != i])

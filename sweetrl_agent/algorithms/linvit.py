@@ -45,6 +45,7 @@ from sweetrl_agent.data.files import SECONDS
 from sweetrl_agent.policies.discrete import MenuPolicy
 from sweetrl_agent.trainers.checkpoint import Checkpoint
 from sweetrl_agent.trainers.menu_prior import MenuPrior, Probabilities, Scorer, state_name
+from sweetrl_agent.trainers.periodic_evaluation import repeat
 from sweetrl_agent.trainers.running import SCORED_TOKENS, StageClock
 
 VALUES, EXPLORE = ("ensemble", "table"), ("optimistic", "gap")
@@ -162,9 +163,9 @@ class Linvit(Algorithm):
             MenuEpisode.from_row(row) for step in range(1, len(metrics) + 1) for row in read_rows(_file(run, self.name, step))
         ]
         self.resume(data, prior, values)
-        clock = StageClock(metrics)
+        clock, continues = StageClock(metrics), repeat(run, self.name, metrics)
         with run.record.action_environments(run.config, run.tasks, 1) as (env,):
-            for step in range(len(metrics) + 1, self.config.iterations + 1):
+            for step in range(len(metrics) + 1, self.config.iterations + 1) if continues else ():
                 played, fitted = self.iterate(env, prior, values, data, derive_seed(run.seed, self.name, step))
                 costs = self.costs(metrics, played, prior)
                 row = {"stage": self.name, "step": step, **self.measured(played, values), **fitted, **costs}
@@ -175,8 +176,8 @@ class Linvit(Algorithm):
                     break
         run.add_metrics(self.name, metrics)
         values.save(run.path(self.name))
+        checkpoint.remove()  # before the replay, which a resumed run reads as far as the checkpoint says
         shutil.rmtree(run.path(f"{self.name}/replay"))
-        checkpoint.remove()
 
     def resume(self, data: Sequence[MenuEpisode], prior: MenuPrior, values: Values) -> None:
         """Continue after these episodes: their priors are known, and tabular values are computed again."""

@@ -40,7 +40,7 @@ from sweetrl_agent.core.algorithm import START, Algorithm
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.core.settings import require, setting
+from sweetrl_agent.core.settings import require, require_names, setting
 from sweetrl_agent.core.work import EXPECTED_SHARE, Lengths, Work, episodes, training
 from sweetrl_agent.critics.credit import SUM
 from sweetrl_agent.rollouts.collection import NothingToLearnError
@@ -79,10 +79,11 @@ class MALTConfig:
     max_length: int = setting(2048, "Maximum length of a side of a pair in tokens; longer pairs are skipped.", least=1)
 
     def __post_init__(self) -> None:
-        """Refuse an unknown sharing of policies, and fewer than two roles."""
+        """Refuse an unknown sharing of policies, fewer than two roles, and names that are not different."""
         require("policies", self.policies, ("role", "one"))
         if len(self.roles) < 2:
             raise ValueError(f"`roles` must name at least two agents, got {self.roles}.")
+        require_names("roles", self.roles)
 
 
 class MALT(Algorithm):

@@ -137,11 +137,15 @@ class MAPoRLConfig(TokenPPOConfig):
     beta_against: float = setting(0.0, "Bonus for a change of the others away from the coder's own side; as `alpha_with`.")
 
     def __post_init__(self) -> None:
-        """Refuse unknown names, and more coders in training than there are."""
+        """Refuse unknown names, more coders in training than there are, and too few iterations for every round's turn."""
         require("policies", self.policies, ("agent_round", "agent", "one"))
         require("bonus_rule", self.bonus_rule, (PAPER, RELEASED))
         if self.trained_coders > self.coders:
             raise ValueError(f"`trained_coders` must be at most `coders`, {self.coders}, got {self.trained_coders}.")
+        if self.turn_based and self.iterations < (blocks := self.rounds + self.interviewer):
+            raise ValueError(
+                f"`iterations` must be at least {blocks} with `turn_based`, one for each block, got {self.iterations}."
+            )
 
 
 class MAPoRL(TokenPPO):

@@ -178,7 +178,7 @@ class _Search:
         likelihood = likelihood_of(utterance)
         reached, reward, is_over = here.spot, 0.0, False
         if self.score is None or self.config.depth > 1:
-            reached, reward, is_over = self.world.step(here.spot, utterance.text, seed)
+            reached, reward, is_over = self.world.step(here.spot, utterance.text, seed, utterance.is_cut)
         payload = Reached(reached, seed, utterance, here.spot, likelihood)
         return Node(self.config.lam * likelihood, reward, is_over, payload)
 
@@ -186,7 +186,8 @@ class _Search:
         """Step 3; the continuations of all nodes are played in lockstep."""
         reached: list[Reached] = [node.payload for node in nodes]
         if self.score is not None:
-            return [self.scored(leaf) for leaf in reached]
+            known = self.world.knows_rewards and self.config.depth > 1  # the reward of an ended episode is then in the path
+            return [0.0 if known and node.is_over else self.scored(node.payload) for node in nodes]
         count = self.config.rollouts
         continued = [(i, k) for i, node in enumerate(nodes) if not node.is_over for k in range(count)]
         seeds = [derive_seed(reached[i].seed, "rollout", k) for i, k in continued]
@@ -211,7 +212,9 @@ class _Search:
             for i, utterance in zip(active, utterances, strict=True):
                 if utterance.error:
                     raise utterance.error
-                spots[i], reward, is_over = self.world.step(spots[i], utterance.text, derive_seed(seeds[i], "reply", turn))
+                spots[i], reward, is_over = self.world.step(
+                    spots[i], utterance.text, derive_seed(seeds[i], "reply", turn), utterance.is_cut
+                )
                 returns[i] += reward
                 unfinished += [] if is_over else [i]
             active, turn = unfinished, turn + 1

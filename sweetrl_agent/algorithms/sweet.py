@@ -13,6 +13,7 @@ writes its own, whole or in complete batches. The critic can be replaced (`criti
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -29,33 +30,31 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
 from colbench_gym.seeds import derive_seed
 from sweetrl_agent.algorithms.critic_settings import SWEET, CriticConfig, critic_arguments, require_whole, stage_name
-from sweetrl_agent.algorithms.critics import CRITICS, CriticKind, kind_of, open_ranker, open_verifier
+from sweetrl_agent.algorithms.critics import CRITICS, Candidates, CriticKind, State, kind_of, open_ranker, open_verifier
 from sweetrl_agent.algorithms.sweet_work import works_of_critic
 from sweetrl_agent.config.model import PRETRAINED, TINY
 from sweetrl_agent.config.pipeline import first_stage
 from sweetrl_agent.core.algorithm import COLLECTED, Algorithm
 from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.episode import Episode
-from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import sample_each
 from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import require, setting
 from sweetrl_agent.core.work import Lengths, Work
 from sweetrl_agent.critics.gain import DIFFERING
-from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.pairs import turn_pairs
-from sweetrl_agent.models.loading import initial_model, load_chat, load_policy, system_prompt
+from sweetrl_agent.models.loading import initial_model, load_chat, load_policy
 from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_of_one_agent, iter_trajectories
 from sweetrl_agent.rollouts.workers import WorkerFactory, ordered_map
 from sweetrl_agent.trainers.critic import SweetCriticConfig
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trainers.trl.on_disk import on_disk
-from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
+from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer, preference
 
 Item = TypeVar("Item")
-State = tuple[Episode, int]
-Candidates = tuple[Episode, int, list[str]]
+Place = tuple[Episode, int]
+Sampled = tuple[Episode, int, Candidates]
 #: How answers among the candidates of a turn are paired.
 BY_CRITIC, APART, BY_VERIFIER = "critic", "apart", "verifier"
 #: States per batch: their candidates are sampled, scored and saved together.
@@ -79,7 +78,11 @@ class SweetConfig(CriticConfig):
         most=1,
     )
     num_candidates: int = setting(8, "Candidates per turn; 16 in the paper.", least=2)
-    pairs_per_turn: int = setting(2, "Pairs drawn per turn; 4 in the released code.", least=1)
+    pairs_per_turn: int = setting(
+        2,
+        "Pairs drawn per turn, with replacement; 4 in the released code. With one candidate on each side, all of them are the same pair.",
+        least=1,
+    )
     pair_quantile: float = setting(
         0.2,
         "Chosen turns are drawn from this fraction of the best candidates, rejected ones from this fraction of the worst; 0.5 in the paper.",
@@ -105,7 +108,9 @@ class SweetConfig(CriticConfig):
     actor_micro_batch: int = setting(8, "Pairs per forward pass.", least=1)
     actor_epochs: float = setting(2.0, "Epochs of the actor; 1 in the paper.")
     actor_max_length: int = setting(
-        2048, "Maximum prompt length in tokens; longer prompts are skipped. 16384 in the released code.", least=1
+        2048,
+        "Maximum length in tokens of a prompt with its turn; longer pairs are skipped. 16384 in the released code.",
+        least=1,
     )
 
     def __post_init__(self) -> None:
@@ -222,11 +227,11 @@ def sample_candidates(run: Run, critic: str = SWEET) -> None:
 
 
 @contextmanager
-def _sampler(run: Run, count: int) -> Iterator[Callable[[list[State]], list[Row]]]:
+def _sampler(run: Run, count: int) -> Iterator[Callable[[list[Place]], list[Row]]]:
     """Opens a function that samples candidates for a batch of turns."""
     policy = load_policy(run.initial_model, run.initial_model, run.config.model)
 
-    def sample(states: list[State]) -> list[Row]:
+    def sample(states: list[Place]) -> list[Row]:
         seeds = [[derive_seed(run.seed, "candidates", t.task_id, t.index, turn, i) for i in range(count)] for t, turn in states]
         sampled = sample_each(policy, [t.prefix(turn) for t, turn in states], seeds)
         return [
@@ -234,6 +239,7 @@ def _sampler(run: Run, count: int) -> Iterator[Callable[[list[State]], list[Row]
                 **_address(t, turn),
                 "texts": [utterance.text for utterance in candidates],
                 **({"thoughts": thoughts} if any(thoughts := [utterance.thought for utterance in candidates]) else {}),
+                **({"cut": cut} if any(cut := [utterance.is_cut for utterance in candidates]) else {}),
                 "num_tokens": [len(utterance.token_ids) for utterance in candidates],
             }
             for (t, turn), candidates in zip(states, sampled, strict=True)
@@ -244,23 +250,26 @@ def _sampler(run: Run, count: int) -> Iterator[Callable[[list[State]], list[Row]
 
 def rank(run: Run, critic: str = SWEET) -> None:
     """Score candidates.jsonl with a critic; writes scores.jsonl and turn_pairs.jsonl."""
-    total = count_rows(run.path("candidates.jsonl"))
-    _work_through(
-        run, candidates_of(run, critic), total, partial(_ranker, run, critic), run.artifact(critic, "scores.jsonl"), desc="rank"
-    )
+    total, scores = count_rows(run.path("candidates.jsonl")), run.artifact(critic, "scores.jsonl")
+    _work_through(run, candidates_of(run, critic), total, partial(_ranker, run, critic), scores, desc="rank")
     write_rows(run.artifact(critic, "turn_pairs.jsonl"), _turn_pairs(run, critic))
+    stage = stage_name("rank", critic)
+    costs = sum((Counter(row.get("costs", {})) for row in iter_rows(scores)), Counter[str]())
+    run.add_metrics(stage, [{"stage": stage, "step": total, **costs}])
 
 
 @contextmanager
-def _ranker(run: Run, critic: str) -> Iterator[Callable[[list[Candidates]], list[Row]]]:
+def _ranker(run: Run, critic: str) -> Iterator[Callable[[list[Sampled]], list[Row]]]:
     """Opens a function that scores the candidates of a batch of turns."""
     verifies = settings_in(run, critic).answers == BY_VERIFIER
     with open_ranker(run, critic) as scores, open_verifier(run) if verifies else nullcontext() as verify:
 
-        def row(t: Episode, turn: int, texts: list[str]) -> Row:
-            advantages = scores(t.task_id, t.prefix(turn), t.hidden_at(turn), texts)
-            verified = {"verified": verify(t.task_id, t.prefix(turn), texts)} if verify else {}
-            return {**_address(t, turn), "advantages": advantages, **verified}
+        def row(t: Episode, turn: int, candidates: Candidates) -> Row:
+            state = State.collected(run, t, turn)
+            advantages = {"advantages": scores(state, t.hidden_at(turn), candidates)}
+            verified = {"verified": verify(state, candidates)} if verify else {}
+            costs = scores.taken_costs() + (verify.taken_costs() if verify else Counter())
+            return {**_address(t, turn), **advantages, **verified, "costs": dict(costs)}
 
         yield lambda batch: [row(*state) for state in batch]
 
@@ -270,7 +279,7 @@ def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
     config = settings_in(run, critic)
     tasks = {task.id: task for task in run.train}
     scores, candidates = iter_rows(run.artifact(critic, "scores.jsonl")), iter_rows(run.path("candidates.jsonl"))
-    for (episode, turn, texts), sampled, row in zip(candidates_of(run, critic), candidates, scores, strict=True):
+    for (episode, turn, (texts, _)), sampled, row in zip(candidates_of(run, critic), candidates, scores, strict=True):
         address, advantages = _address(episode, turn), list(row["advantages"])
         is_answer = [run.record.answer(text) is not None for text in texts]
         if must_answer := config.last_must_answer and turn == run.record.turn_limit(tasks[episode.task_id], run.config.task):
@@ -318,7 +327,7 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
         **initial_model(run.initial_model, run.config.model),
         args=_dpo(run, critic),
         train_dataset=on_disk(
-            (_preference(row, run, chat) for row in iter_rows(run.artifact(critic, "turn_pairs.jsonl"))), folder
+            (preference(row, chat, run.config.model) for row in iter_rows(run.artifact(critic, "turn_pairs.jsonl"))), folder
         ),
         processing_class=chat.tokenizer,
     )
@@ -354,7 +363,7 @@ def _sampled_turns(run: Run, critic: str) -> Any:
     return np.isin(np.arange(len(order)), order[: config.num_states or None])
 
 
-def _states(run: Run, is_sampled: Any) -> Iterator[State]:
+def _states(run: Run, is_sampled: Any) -> Iterator[Place]:
     """The sampled turns, in the order of the file."""
     sampled = iter(is_sampled)
     for episode in iter_trajectories(run):
@@ -365,13 +374,13 @@ def _num_turns(episode: Episode) -> int:
     return 0 if episode.is_void else len(episode.turns)
 
 
-def candidates_of(run: Run, critic: str) -> Iterator[Candidates]:
+def candidates_of(run: Run, critic: str) -> Iterator[Sampled]:
     """The sampled turns and their candidates, the same for all critics of a run."""
     states = _states(run, _sampled_turns(run, critic))
     for (episode, turn), row in zip(states, iter_rows(run.path("candidates.jsonl")), strict=True):
         if {**row, **_address(episode, turn)} != row:
             raise ColBenchError(f"{run.path('candidates.jsonl')} belongs to other trajectories; remove it to sample again.")
-        yield episode, turn, row["texts"]
+        yield episode, turn, Candidates.of(row)
 
 
 def _address(episode: Episode, turn: int) -> Row:
@@ -389,11 +398,3 @@ def _work_through(
         for rows in ordered_map(make_worker, batches, run.config.run):
             append_rows(path, rows)
             bar.update(len(rows))
-
-
-def _preference(row: Row, run: Run, chat: Chat) -> Row:
-    """Tokens of a row of turn_pairs.jsonl: the prompt that both turns were sampled from, and the turns."""
-    prompt = [*system_message(system_prompt(run.config.model)), *as_read(row["prompt"], run.config.model.history)]
-    sides = ("chosen", "rejected")
-    turns = chat.turns(prompt, [row[side] for side in sides], [row.get(f"{side}_thought", "") for side in sides])
-    return {"prompt_ids": chat.prompt(prompt), **{f"{side}_ids": turn for side, turn in zip(sides, turns, strict=True)}}

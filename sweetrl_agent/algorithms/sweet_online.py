@@ -11,7 +11,7 @@ With `reference current`, pi_ref is pi_(k-1): each round improves the last polic
 round trains from the initial policy on better data, as STaR does (arXiv:2203.14465), and stays near it. All steps are the functions of `algorithms.sweet`. The first round is
 SWEET-RL on the tasks of that round, file by file, whichever reference is set.
 
-A round whose dialogues or candidates hold no difference ends the training; the policy before it is the result.
+A round whose dialogues or candidates hold no difference ends the training; the policy before it is the result, and the round's costs count.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from colbench_gym.errors import TaskError
-from colbench_gym.files import Row, count_rows, iter_rows
+from colbench_gym.files import Row, read_rows
 from colbench_gym.seeds import derive_seed
 from sweetrl_agent.algorithms import sweet
 from sweetrl_agent.algorithms.critic_settings import SWEET
@@ -36,9 +35,9 @@ from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import require, setting
 from sweetrl_agent.core.work import Lengths, Work, episodes
 from sweetrl_agent.models.loading import load_model, load_tokenizer, merged
-from sweetrl_agent.rollouts.collection import collect, iter_trajectories, pair_outcomes
+from sweetrl_agent.rollouts.collection import NothingToLearnError, collect, iter_trajectories, pair_outcomes
 from sweetrl_agent.trainers.rounds import Round
-from sweetrl_agent.trainers.running import TRAINED_TOKENS, atomic_folder, save_model
+from sweetrl_agent.trainers.running import RANKED_TURNS, SCORED_TOKENS, TRAINED_TOKENS, VERIFIED, atomic_folder, save_model
 
 _log = logging.getLogger(__name__)
 CURRENT, INITIAL = "current", "initial"
@@ -71,24 +70,30 @@ class SweetOnline(Algorithm):
     """SWEET-RL in rounds; see the module's docstring."""
 
     name, title, Config = "sweet_online", "SWEET-RL, online", SweetOnlineConfig
-    shared, requires, engines = START, frozenset({"hidden"}), ("transformers", "vllm")
+    shared, engines = START, ("transformers", "vllm")
+
+    @property
+    def requires(self) -> frozenset[str]:  # type: ignore[override]
+        """What a round requires."""
+        return Sweet().with_config(self.config).requires
 
     def train(self, run: Run) -> None:
         """Run all rounds, from the stage where they were killed, and write the last policy."""
-        current, rows = run.initial_model, list[Row]()
-        for number in range(1, self.config.rounds + 1):
+        current, rows, continues, number = run.initial_model, list[Row](), True, 0
+        while continues and number < self.config.rounds:
+            number += 1
             _log.info("%s: round %d of %d", self.name, number, self.config.rounds)
             playing, training = self.rounds(run, number, current)
             try:
                 self._run_stages(playing, training)
-            except TaskError as error:
+                current = _whole_policy(run, playing, training.initial_model)
+            except NothingToLearnError as error:
                 if number == 1:
                     raise
-                _log.warning("%s: ends before round %d: %s", self.name, number, error)
-                break
-            current = _whole_policy(run, playing, training.initial_model)
+                _log.warning("%s: ends with the policy before round %d: %s", self.name, number, error)
+                continues = False
             rows.append(self._row(number, training, rows))
-            run.callbacks.tell("on_log", self.name, number, rows[-1])
+            continues &= run.callbacks.tell("on_log", self.name, number, rows[-1])
         run.add_metrics(self.name, rows)
         with atomic_folder(run.path(self.policies[AGENT])) as beside:
             shutil.copytree(current, beside)
@@ -125,12 +130,14 @@ class SweetOnline(Algorithm):
 
     def _row(self, number: int, of_round: Round, earlier: list[Row]) -> Row:
         """Metrics of a round, with the costs of all rounds so far."""
-        done, valid = of_round.done, [e for e in iter_trajectories(of_round) if not e.is_void]
-        turns = [turn for episode in valid for turn in episode.turns]
-        sampled = sum(sum(row["num_tokens"]) for row in iter_rows(of_round.path("candidates.jsonl")))
+        done, played = of_round.done, list(iter_trajectories(of_round))
+        turns, valid = [turn for episode in played for turn in episode.turns], [e for e in played if not e.is_void]
+        rows = {name: _rows(of_round.path(f"{name}.jsonl")) for name in ("candidates", "outcome_pairs", "turn_pairs")}
+        sampled = sum(sum(row["num_tokens"]) for row in rows["candidates"])
         costs = {
-            "episodes": len(valid), "environment_turns": len(turns), "generated_tokens": sum(len(turn.token_ids) for turn in turns) + sampled,
-            TRAINED_TOKENS: sum(int(done[stage].get(TRAINED_TOKENS, 0)) for stage in ("critic", "actor")),
+            "episodes": len(played), "environment_turns": len(turns), "generated_tokens": sum(len(turn.token_ids) for turn in turns) + sampled,
+            **{key: sum(int(done.get(stage, {}).get(key, 0)) for stage in ("critic", "rank", "actor"))
+               for key in (TRAINED_TOKENS, SCORED_TOKENS, RANKED_TURNS, VERIFIED)},
         }  # fmt: skip
         if earlier:
             costs = {name: value + earlier[-1][name] for name, value in costs.items()}
@@ -138,8 +145,8 @@ class SweetOnline(Algorithm):
             "stage": self.name,
             "step": number,
             "return": sum(episode.reward for episode in valid) / max(len(valid), 1),
-            "outcome_pairs": count_rows(of_round.path("outcome_pairs.jsonl")),
-            "turn_pairs": count_rows(of_round.path("turn_pairs.jsonl")),
+            "outcome_pairs": len(rows["outcome_pairs"]),
+            "turn_pairs": len(rows["turn_pairs"]),
             **costs,
         }
 
@@ -153,6 +160,10 @@ class SweetOnline(Algorithm):
             for work in works_of_critic(playing, SWEET, lengths).values():
                 total += work
         return {self.name: replace(total, text=f"{self.config.rounds} rounds")}
+
+
+def _rows(path: Path) -> list[Row]:
+    return read_rows(path) if path.exists() else []  # of a round that ended before
 
 
 def _whole_policy(run: Run, of_round: Round, base: str) -> str:

@@ -158,14 +158,16 @@ class VinePPO(OnPolicyAlgorithm):
         return of_episodes, costs
 
     def turn_credit(self, batch: Batch, turns: Sequence[int]) -> list[float]:
-        """See `OnPolicyAlgorithm`: the one-step advantage, with the values of the states before and after the turn alone."""
+        """See `OnPolicyAlgorithm`: the one-step advantage, with the values of the states before and after the turn alone; 0 if one is not known."""
         pairs = list(zip(batch.episodes, turns, strict=True))
         places = [(row, turn + n) for row, (e, turn) in enumerate(pairs) for n in (0, 1) if turn + n <= len(e.turns)]
         values, _ = self.values_of(batch, places)
-        return [
-            e.turns[turn - 1].reward + (values.get((row, turn + 1)) or 0.0) - (values[row, turn] or 0.0)
-            for row, (e, turn) in enumerate(pairs)
-        ]
+
+        def advantage(row: int, episode: Episode, turn: int) -> float:
+            before, after = values[row, turn], values.get((row, turn + 1), 0.0)
+            return 0.0 if before is None or after is None else episode.turns[turn - 1].reward + after - before
+
+        return [advantage(row, *pair) for row, pair in enumerate(pairs)]
 
     def values_of(
         self, batch: Batch, places: Sequence[tuple[int, int]]

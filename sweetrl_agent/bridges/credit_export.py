@@ -165,17 +165,14 @@ def _with_states(algorithm: OnPolicyAlgorithm, env: Any, episode: Episode) -> Ep
 
 def _turns_of(algorithm: OnPolicyAlgorithm, episodes: Sequence[Episode]) -> list[TurnCredit]:
     batch = algorithm.batch(tokenized(algorithm, episodes), len(algorithm.metrics))
-    credit = algorithm.credit(batch)
-    columns: list[TurnCredit] = []
-    for i, episode in enumerate(episodes):
-        if credit.episodes is None:
-            turns = range(1, len(episode.turns) + 1)
-            parts = [at_turns([credit.advantages[i]], [episode], [turn], algorithm.values_per_token)[0] for turn in turns]
-            columns.append([float(np.mean(part)) for part in parts])
-        else:  # the rule trains on other episodes
-            of_one = replace(batch, episodes=[episode])
-            columns.append([algorithm.turn_credit(of_one, [turn])[0] for turn in range(1, len(episode.turns) + 1)])
-    return columns
+    numbered = [(episode, range(1, len(episode.turns) + 1)) for episode in episodes]
+    if not algorithm.credits_played:
+        return [[algorithm.turn_credit(replace(batch, episodes=[e]), [turn])[0] for turn in turns] for e, turns in numbered]
+    advantages = algorithm.credit(batch).advantages
+    return [
+        [float(np.mean(at_turns([row], [e], [turn], algorithm.values_per_token)[0])) for turn in turns]
+        for row, (e, turns) in zip(advantages, numbered, strict=True)
+    ]
 
 
 def _accuracy(run: Run, episodes: Sequence[Episode], credit: Sequence[TurnCredit]) -> dict[str, Any] | None:

@@ -140,7 +140,9 @@ class Episode:
     def prefix(self, turn: int) -> list[dict[str, str]]:
         """The dialogue that the agent saw before turn `turn`, counted from 1: o_t of the paper."""
         agent = self.turns[turn - 1].agent if turn <= len(self.turns) else AGENT
-        return view_of(self.messages, agent)[: 2 * sum(earlier.agent == agent for earlier in self.turns[: turn - 1]) + 1]
+        seen = view_of(self.messages, agent)
+        said = [i for i, message in enumerate(seen) if message["role"] == "assistant"]
+        return seen[: dict(enumerate(said)).get(sum(earlier.agent == agent for earlier in self.turns[: turn - 1]))]
 
     def until(self, turn: int, last: Turn) -> Episode:
         """The episode up to turn `turn`, counted from 1, with another last turn: a fresh action in the state before it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from colbench_gym.errors import AgentError
-from sweetrl_agent.core.episode import STOP, Messages
+from sweetrl_agent.core.episode import LENGTH, STOP, Messages
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,11 @@ class Utterance:
     thought: str = ""
     finish_reason: str = STOP
     simulated_turns: int = 0
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the limit of tokens cut it."""
+        return self.finish_reason == LENGTH
 
 
 class Policy(Protocol):

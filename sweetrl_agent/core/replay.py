@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,10 +18,12 @@ class Transition:
     Attributes:
         episode: The episode as this agent sees it (`Episode.view`).
         turn: Its turn, counted from 1.
+        reward: r_t: the rewards of all agents' turns from this one until the agent's next one.
     """
 
     episode: Episode
     turn: int
+    reward: float = 0.0
 
     @property
     def observation(self) -> Messages:
@@ -29,7 +32,7 @@ class Transition:
 
     @property
     def action(self) -> Turn:
-        """a_t with its reward r_t. Log-probabilities have six decimals, as in files."""
+        """a_t. Log-probabilities have six decimals, as in files."""
         return self.episode.turns[self.turn - 1]
 
     @property
@@ -64,8 +67,7 @@ class Replay:
         while first and kept < self.capacity:
             first, kept = first - 1, kept + len(self._episodes[first - 1].turns)
         self._episodes = self._episodes[first:]
-        views = [episode.view(agent) for episode in self._episodes for agent in episode.agents]
-        self._transitions = [Transition(view, turn) for view in views for turn in range(1, len(view.turns) + 1)]
+        self._transitions = [step for episode in self._episodes for agent in episode.agents for step in _steps(episode, agent)]
 
     @property
     def transitions(self) -> Sequence[Transition]:
@@ -85,3 +87,9 @@ class Replay:
     def __len__(self) -> int:
         """Number of transitions."""
         return len(self._transitions)
+
+
+def _steps(episode: Episode, agent: str) -> Iterator[Transition]:
+    view, places = episode.view(agent), episode.places(agent)
+    for turn, (start, end) in enumerate(pairwise([*places, None]), 1):
+        yield Transition(view, turn, sum(taken.reward for taken in episode.turns[start:end]))

@@ -155,6 +155,12 @@ def require(name: str, value: str, allowed: tuple[str, ...]) -> None:
         raise unknown(name, value, allowed, others="")
 
 
+def require_names(name: str, values: Sequence[str]) -> None:
+    """Refuse names of agents that are not different, or that no folder can have."""
+    if len({*values}) < len(values) or not all(re.fullmatch(r"\w[\w .-]*", value) for value in values):
+        raise ValueError(f"`{name}` must be different names that folders can have, got {list(values)}.")
+
+
 def require_folder(name: str, path: str) -> None:
     """Refuse an obvious path that does not exist; anything else may be a name on the hub."""
     try:

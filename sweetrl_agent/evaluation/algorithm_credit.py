@@ -17,12 +17,14 @@ from typing import Any, cast
 
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row, read_rows, write_rows
+from sweetrl_agent.algorithms.critics import Candidates
 from sweetrl_agent.core.dialogues import VOID
 from sweetrl_agent.core.episode import BranchKey, Episode, Messages, Turn, shared_hidden
 from sweetrl_agent.core.messages import as_read
 from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.evaluation.credit_accuracy import SCORES, STATES, folder_of_algorithm
+from sweetrl_agent.evaluation.credit_accuracy import SCORES, STATES, folder_of_algorithm, state_of
+from sweetrl_agent.rollouts.replies import say
 from sweetrl_agent.trainers.learner import Learner
 from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm
 from sweetrl_agent.trainers.rounds import Round
@@ -113,11 +115,12 @@ def candidate_episodes(algorithm: OnPolicyAlgorithm, env: Any, state: Row, texts
     Raises:
         ColBenchError: If the environment does not repeat the dialogue, or a service that it needs has failed.
     """
-    before = repeated(env, algorithm, state["task_id"], state["messages"], algorithm.run.seed)
+    before = repeated(env, algorithm, state["task_id"], state["messages"], state_of(algorithm.run.seed, state).seed)
     start, done, keys = env.get_state(), dict[int, Episode](), list[BranchKey]()
+    is_cut = dict(zip(*Candidates.of(state), strict=True))
     for index, text in enumerate(texts):
         env.set_state(start)
-        episode, is_over = _taken(env, algorithm, replace(before, index=index), text)
+        episode, is_over = _taken(env, algorithm, replace(before, index=index), text, is_cut[text])
         if is_over:
             done[index] = episode
         else:
@@ -155,11 +158,11 @@ def repeated(env: Any, algorithm: OnPolicyAlgorithm, task_id: str, messages: Mes
     return replace(episode, messages=list(env.messages))
 
 
-def _taken(env: Any, algorithm: OnPolicyAlgorithm, episode: Episode, text: str) -> tuple[Episode, bool]:
+def _taken(env: Any, algorithm: OnPolicyAlgorithm, episode: Episode, text: str, is_cut: bool = False) -> tuple[Episode, bool]:
     """An episode with one more turn, and whether it is over. What an unfinished one lacks after its last turn is the snapshot after it."""
     hidden, states = [*episode.hidden, env.hidden_information], [*episode.states[: len(episode.turns)], env.get_state()]
     keys = [*episode.keys[: len(episode.turns)], *([env.state_key] if "anchor" in algorithm.requires else [])]
-    _, reward, terminated, truncated, _ = env.step(text)
+    _, reward, terminated, truncated, _ = say(env, text, is_cut)
     if env.metrics.get("outcome") == VOID:
         raise ColBenchError(f"No reply to a candidate: {env.world_error}")
     is_over = bool(terminated or truncated)

@@ -39,20 +39,21 @@ from sweetrl_agent.trainers.run import Run
 Evaluations = Mapping[int, Sequence[Row]]
 
 
+def kept_tasks(evaluations: Evaluations, split: str) -> set[str]:
+    """Ids of the tasks of a split that every algorithm has played on every seed, and that are void for none: all are evaluated on the same tasks."""
+    rows = [(seed, row) for seed, own in evaluations.items() for row in own if row["split"] == split]
+    played: dict[tuple[str, int], set[str]] = {(row["agent"], seed): set() for _, row in rows for seed in evaluations}
+    for seed, row in rows:
+        played[row["agent"], seed].add(row["task_id"])
+    return set.intersection(*played.values()) - {row["task_id"] for _, row in rows if row["outcome"] == "void"}
+
+
 def tables(
     evaluations: Evaluations, split: str, metrics: Sequence[str] = ("success", "tests_passed")
 ) -> dict[str, dict[str, Scores]]:
-    """Scores of every algorithm on one split by metric, each shape (S, T): mean over a task's episodes, rows by seed, columns by task.
-
-    A task that is void for any algorithm and seed is excluded for all, so that all are evaluated on the same tasks.
-    """
+    """Scores of every algorithm on the kept tasks of one split by metric, each shape (S, T): mean over a task's episodes, rows by seed, columns by task."""
     rows = [(seed, row) for seed, own in evaluations.items() for row in own if row["split"] == split]
-    names = dict.fromkeys(row["agent"] for _, row in rows)
-    played: dict[tuple[str, int], set[str]] = {(name, seed): set() for name in names for seed in evaluations}
-    for seed, row in rows:
-        played[row["agent"], seed].add(row["task_id"])
-    void = {row["task_id"] for _, row in rows if row["outcome"] == "void"}
-    kept = set.intersection(*played.values()) - void
+    names, kept = dict.fromkeys(row["agent"] for _, row in rows), kept_tasks(evaluations, split)
     by_name: dict[str, dict[int, list[Row]]] = {name: {seed: [] for seed in evaluations} for name in names}
     for seed, row in rows:
         if row["task_id"] in kept:
@@ -79,10 +80,12 @@ def compare_scores(evaluations: Evaluations, metric: str = "tests_passed") -> di
     algorithms: dict[str, dict[str, Any]] = defaultdict(dict)
     paired: list[dict[str, Any]] = []
     for split in splits:
-        by_metric = tables(evaluations, split, ("success", metric))
+        by_metric, kept = tables(evaluations, split, ("success", metric)), kept_tasks(evaluations, split)
         for name, success in by_metric["success"].items():
             graded = by_metric[metric][name]
-            played = [row for rows in evaluations.values() for row in rows if _is_of(row, name, split)]
+            played = [
+                row for rows in evaluations.values() for row in rows if _is_of(row, name, split) and row["task_id"] in kept
+            ]
             algorithms[name][split] = {
                 "success": _round(success.mean()),
                 metric: _round(graded.mean()),
@@ -227,7 +230,7 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
         "tasks": runs[0].sources,
         "settings": {name: value for name, value in runs[0].config.settings().items() if name != "seed"},
         "versions": versions(),
-        "notes": _notes(compared, runs),
+        "notes": [*_without_tasks(evaluations), *_notes(compared, runs)],
     }
     if own_titles := {one.name: one.title for one in compared if one.title != titles().get(one.name)}:
         results["titles"] = own_titles
@@ -247,6 +250,16 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
         others = [dials.read_results(folder) for folder in given.dials]
         results["dials"] = dials.summarize([*others[: given.dial_place], results, *others[given.dial_place :]])
     return results
+
+
+def _without_tasks(evaluations: Evaluations) -> list[str]:
+    """A note on each split that is in no table."""
+    splits = dict.fromkeys(row["split"] for rows in evaluations.values() for row in rows)
+    return [
+        f"{split}: no result, since every task is void for an algorithm on a seed."
+        for split in splits
+        if not kept_tasks(evaluations, split)
+    ]
 
 
 def _notes(algorithms: Sequence[Algorithm], runs: Sequence[Run]) -> list[str]:

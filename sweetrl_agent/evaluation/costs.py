@@ -9,17 +9,17 @@ from colbench_gym.files import Row, read_rows
 from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.data.files import METRICS
 from sweetrl_agent.trainers.run import Run
-from sweetrl_agent.trainers.running import SCORED_TOKENS, TRAINED_TOKENS, VERIFIED
+from sweetrl_agent.trainers.running import RANKED_TURNS, SCORED_TOKENS, TRAINED_TOKENS, VERIFIED
 
 #: Meaning of each column, for reports.
 COLUMNS = {
     "dialogues": "training episodes, continuations of others included",
-    "environment_turns": "agent turns in training episodes",
+    "environment_turns": "agent turns in training episodes, and those that a critic's ranking took for replies and verdicts",
     "simulator_calls": "replies of the other side in them",
     "sandbox_runs": "answers of them, and messages that a verifier read, that were scored in a sandbox",
     "generated_tokens": "tokens sampled for training, candidates included",
     "candidates": "candidates sampled without an environment",
-    "scored_tokens": "tokens read during training without being trained on: for values, gains and the likelihood of given texts",
+    "scored_tokens": "tokens read during training without being trained on: for values, a ranking, the reference of DPO or a KL term, gains and the likelihood of given texts",
     "trained_tokens": "tokens processed by a model in training steps, user messages included",
     "seconds": "wall time of its training stages, shared ones included",
     "own_seconds": "wall time of its own training stages, shared ones excluded",
@@ -61,10 +61,12 @@ def _costs(run: Run, algorithm: Algorithm, collected: list[Row], candidates: lis
     tokens = sum(len(turn["token_ids"]) for turn in turns) + sum(row.get("generated_tokens", 0) for row in metrics)
     agents = _of_agents(metrics)
     sampled = candidates if "candidates" in own else []
+    ranked = [row for row in metrics if RANKED_TURNS in row]
+    ranked_turns, ranked_answers = (sum(row.get(key, 0) for row in ranked) for key in (RANKED_TURNS, VERIFIED))
     return {
         "dialogues": episodes,
-        "environment_turns": num_turns,
-        "simulator_calls": _replies(num_turns, episodes, agents),
+        "environment_turns": num_turns + ranked_turns,
+        "simulator_calls": _replies(num_turns, episodes, agents) + ranked_turns - ranked_answers,
         "sandbox_runs": episodes + sum(row.get(VERIFIED, 0) for row in metrics) if run.record.has_sandbox else 0,
         "generated_tokens": tokens + sum(sum(row["num_tokens"]) for row in sampled),
         "candidates": sum(len(row["texts"]) for row in sampled),

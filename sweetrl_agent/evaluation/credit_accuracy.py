@@ -23,8 +23,9 @@ import numpy as np
 from colbench_gym.files import Row, read_rows, write_rows
 from colbench_gym.scoring.intervals import mean_interval
 from colbench_gym.seeds import derive_seed
-from sweetrl_agent.algorithms.critics import CRITICS, kind_of, open_critic, open_ranker
+from sweetrl_agent.algorithms.critics import CRITICS, Candidates, State, kind_of, open_critic, open_ranker
 from sweetrl_agent.algorithms.sweet import candidates_of
+from sweetrl_agent.core.episode import EpisodeKey
 from sweetrl_agent.core.policy import sample_each
 from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.evaluation.statistics import Scores, agents_interval, algorithm_interval
@@ -65,6 +66,7 @@ def sample_states(run: Run, num_tasks: int, num_candidates: int) -> None:
                 "messages": t.prefix(turn),
                 "reference": t.hidden_at(turn),
                 "texts": [utterance.text for utterance in own],
+                **({"cut": cut} if any(cut := [utterance.is_cut for utterance in own]) else {}),
             }
             for (t, turn), own in zip(states, said, strict=True)
         ]
@@ -74,13 +76,18 @@ def sample_states(run: Run, num_tasks: int, num_candidates: int) -> None:
     write_rows(run.path(STATES.format(num_tasks)), rows)
 
 
+def state_of(seed: int, row: Row) -> State:
+    """The state of a row of `sample_states` in a run with a seed."""
+    return State(row["task_id"], EpisodeKey(row["task_id"]).seed(seed, f"credit {row['split']}"), row["messages"])
+
+
 def score(run: Run, critic: str, num_tasks: int) -> None:
     """Score the same candidates with a critic; writes the critic's credit_scores_N.jsonl."""
     with open_ranker(run, critic) as rank:
         write_rows(
             run.artifact(critic, SCORES.format(num_tasks)),
             [
-                {"credit": rank(row["task_id"], row["messages"], row["reference"], row["texts"])}
+                {"credit": rank(state_of(run.seed, row), row["reference"], Candidates.of(row))}
                 for row in progress_bar(read_rows(run.path(STATES.format(num_tasks))), desc=f"credit of {critic}", unit="turn")
             ],
         )
@@ -101,14 +108,14 @@ def hint_reading(run: Run, num_states: int = 80) -> Row:
     with ExitStack() as opened:
         exact = opened.enter_context(open_critic(run, "exact"))
         rankers = {name: opened.enter_context(open_ranker(run, name)) for name in right}
-        for episode, turn, texts in islice(candidates_of(run, run.config.algorithm.critic), num_states):
-            messages, hidden = episode.prefix(turn), episode.hidden_at(turn)
+        for episode, turn, (texts, _) in islice(candidates_of(run, run.config.algorithm.critic), num_states):
+            state, hidden = State.collected(run, episode, turn), episode.hidden_at(turn)
             questions = sorted({text for text in texts if run.record.answer(text) is None})
-            exactly = np.array(exact.rank(messages, hidden, questions)) if len(questions) > 1 else np.zeros(0)
+            exactly = np.array(exact.rank(state.messages, hidden, questions)) if len(questions) > 1 else np.zeros(0)
             better, worse = np.nonzero(np.subtract.outer(exactly, exactly) > _SAME)
             for name, rank in rankers.items() if len(better) else ():
-                credit = np.array(rank(episode.task_id, messages, hidden, questions))
-                right[name] += (credit[better] > credit[worse]).astype(float).tolist()
+                credit = np.array(rank(state, hidden, Candidates.of({"texts": questions})))
+                right[name] += ((np.sign(credit[better] - credit[worse]) + 1) / 2).tolist()  # a tie is half right
             turns += [f"{episode.task_id} {episode.index} {turn}"] * len(better)
     if not turns:
         return {"accuracy": None, "pairs": 0, "turns": 0}

@@ -79,12 +79,12 @@ def pair_outcomes(run: Run) -> None:
     if not seen.counts["outcome_pairs"]:
         path.unlink()
         if config.min_best <= 0:
-            raise TaskError(
+            raise NothingToLearnError(
                 f"No task has two trajectories of different {metric}, so there is nothing to learn from. Start another run with more tasks, "
                 f"more trajectories per task, more SFT, or a better model.{lost_turns(run)}"
             )
         lower = "Lower `--min_best` and resume this run, or start" if 0 < seen.best < config.min_best else "Start"
-        raise TaskError(
+        raise NothingToLearnError(
             f"No task has a trajectory that passes {config.min_best:.0%} of its tests and a worse one (the best passes "
             f"{seen.best:.0%}), so there is nothing to learn from. {lower} another run with more tasks, more SFT, or a better model."
             f"{lost_turns(run)}"

@@ -11,30 +11,41 @@ from sweetrl_agent.core.dialogues import VOID
 from sweetrl_agent.core.episode import Messages
 
 
-def replies_to(env: Any, texts: Sequence[str]) -> list[Reply]:
-    """The reply to each candidate for the next turn, "" where it ends the episode. Equal texts get equal replies.
+def say(env: Any, text: str, is_cut: bool = False) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    """`step` of a sub-environment; with a message that the limit of tokens cut, `step_cut` where there is one, as in an episode."""
+    if not is_cut:
+        return env.step(text)  # type: ignore[no-any-return]
+    return env.step_cut(text) if hasattr(env, "step_cut") else env.step(text, True)  # type: ignore[no-any-return]
+
+
+def replies_to(env: Any, texts: Sequence[str], cut: Sequence[bool] = ()) -> list[Reply]:
+    """The reply to each candidate for the next turn, "" where it ends the episode. Equal candidates get equal replies.
 
     Args:
         env: A sub-environment with snapshots, in an episode that is not over; its state is the same afterwards.
         texts: The candidates.
+        cut: Whether the limit of tokens cut each; () for none.
 
     Raises:
         ColBenchError: If a service that the environment needs has failed.
     """
-    state, replies = env.get_state(), dict[str, Reply]()
-    for text in dict.fromkeys(texts):
-        _, reward, *_ = env.step(text)
+    state, replies = env.get_state(), dict[tuple[str, bool], Reply]()
+    candidates = list(zip(texts, cut or [False] * len(texts), strict=True))
+    for candidate in dict.fromkeys(candidates):
+        _, reward, *_ = say(env, *candidate)
         metrics = env.metrics
         if metrics.get("outcome") == VOID:
             raise ColBenchError(f"No reply to a candidate: {env.world_error}")
         last = env.messages[-1]
         success = bool(metrics["success"]) if "success" in metrics else None
-        replies[text] = Reply.of(last["content"] if last["role"] == "user" else "", float(reward), success)
+        replies[candidate] = Reply.of(last["content"] if last["role"] == "user" else "", float(reward), success)
         env.set_state(state)
-    return [replies[text] for text in texts]
+    return [replies[candidate] for candidate in candidates]
 
 
-def replies_at(env: Any, task_id: str, seed: int, messages: Messages, texts: Sequence[str]) -> list[Reply]:
+def replies_at(
+    env: Any, task_id: str, seed: int, messages: Messages, texts: Sequence[str], cut: Sequence[bool] = ()
+) -> list[Reply]:
     """`replies_to` candidates for the next turn of a recorded dialogue of one agent, whose turns are taken again.
 
     Args:
@@ -43,6 +54,7 @@ def replies_at(env: Any, task_id: str, seed: int, messages: Messages, texts: Seq
         seed: Seed of its episode.
         messages: The dialogue before the turn.
         texts: The candidates.
+        cut: As of `replies_to`.
 
     Raises:
         ColBenchError: If the environment replies otherwise than recorded, or a service that it needs has failed.
@@ -56,4 +68,4 @@ def replies_at(env: Any, task_id: str, seed: int, messages: Messages, texts: Seq
             f"The environment does not repeat a recorded dialogue of task {task_id!r}, so the replies to other candidates are not known; a critic "
             "that requires replies needs a reproducible environment."
         )
-    return replies_to(env, texts)
+    return replies_to(env, texts, cut)

@@ -15,7 +15,7 @@ from colbench_gym.agents.agent import SIMULATED_TURNS, turn_counts
 from colbench_gym.errors import AgentDownError, ColBenchError, CostError, ScoringError, reason_of
 from colbench_gym.seeds import turn_seed
 from sweetrl_agent.core.dialogues import AGENT, VOID, DialogueEnvs
-from sweetrl_agent.core.episode import LENGTH, BranchKey, Episode, EpisodeKey, Turn, shared_hidden
+from sweetrl_agent.core.episode import BranchKey, Episode, EpisodeKey, Turn, shared_hidden
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.rollouts.speakers import Speaker
 
@@ -164,7 +164,7 @@ class Shard:
         due = (
             -(-(step + self.reply_steps) // self.reply_steps) * self.reply_steps
         )  # in one batch: prefilling prompts together is faster
-        self.waiting.append((due, live, self.env.submit(live.place, utterance.text, utterance.finish_reason == LENGTH)))
+        self.waiting.append((due, live, self.env.submit(live.place, utterance.text, utterance.is_cut)))
 
     def _take_up_replies(self, step: int) -> None:
         while self.waiting and self.waiting[0][0] <= step:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.core.dialogues import VOID
 from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.rollouts.replies import say
 
 
 @dataclass
@@ -109,15 +110,22 @@ class Spot:
 
 
 class World(Protocol):
-    """What a search asks for the consequences of utterances: the simulator itself, or a learnt model of the human."""
+    """What a search asks for the consequences of utterances: the simulator itself, or a learnt model of the human.
 
-    def step(self, spot: Spot, text: str, seed: int | None = None) -> tuple[Spot, float, bool]:
+    Attributes:
+        knows_rewards: Whether the reward of an ended episode is the environment's.
+    """
+
+    knows_rewards: bool
+
+    def step(self, spot: Spot, text: str, seed: int | None = None, is_cut: bool = False) -> tuple[Spot, float, bool]:
         """The state after an utterance, its reward, and whether the episode is over.
 
         Args:
             spot: A state.
             text: The utterance.
             seed: None for the world's own continuation, the same every time; a seed draws another.
+            is_cut: Whether the limit of tokens cut the utterance.
         """
         ...
 
@@ -133,18 +141,20 @@ class SimulatorWorld:
         turns: Turns taken in the search so far.
     """
 
+    knows_rewards = True
+
     def __init__(self, env: Any) -> None:
         self._env, self.turns = env, 0
         self.root = self._here()
 
-    def step(self, spot: Spot, text: str, seed: int | None = None) -> tuple[Spot, float, bool]:
+    def step(self, spot: Spot, text: str, seed: int | None = None, is_cut: bool = False) -> tuple[Spot, float, bool]:
         """See `World`.
 
         Raises:
             ColBenchError: If a service that the environment needs has failed.
         """
         self._env.set_state(spot.state, reseed=seed)
-        _, reward, terminated, truncated, _ = self._env.step(text)
+        _, reward, terminated, truncated, _ = say(self._env, text, is_cut)
         self.turns += 1
         if self._env.metrics.get("outcome") == VOID:
             raise ColBenchError(f"The simulator failed in a search: {self._env.world_error}")
@@ -166,10 +176,12 @@ class LearntWorld:
         root: The dialogue of the episode.
     """
 
+    knows_rewards = False
+
     def __init__(self, reply: Callable[[Messages, int], str | None], root: Spot) -> None:
         self._reply, self.root, self.turns = reply, root, 0
 
-    def step(self, spot: Spot, text: str, seed: int | None = None) -> tuple[Spot, float, bool]:
+    def step(self, spot: Spot, text: str, seed: int | None = None, is_cut: bool = False) -> tuple[Spot, float, bool]:
         """See `World`; rewards are 0, so that values must come from a critic."""
         messages = [*spot.messages, {"role": "assistant", "content": text}]
         reply = self._reply(messages, seed or 0)

@@ -166,7 +166,7 @@ class BestOfNSampler:
         every = [choice.candidates[i] for i in range(len(choice.candidates))]
         valid = [utterance for utterance in every if not utterance.error] or every[:1]
         texts = [utterance.text for utterance in valid]
-        replies = replies_to(choice.env, texts) if self.best_of.has_replies else ()
+        replies = replies_to(choice.env, texts, [utterance.is_cut for utterance in valid]) if self.best_of.has_replies else ()
         scores = self.best_of.credit(choice.messages, choice.hidden, texts, replies)
         return valid[max(range(len(valid)), key=scores.__getitem__)]
 

@@ -12,12 +12,12 @@ def groups_of(episodes: Sequence[Episode]) -> list[list[int]]:
     """Indices of the episodes of each task.
 
     Raises:
-        ValueError: If no task has two episodes: then there is nothing to compare.
+        ValueError: If every task has one episode, its first: then there is nothing to compare. That others are void is not known here.
     """
     groups: dict[str, list[int]] = defaultdict(list)
     for i, episode in enumerate(episodes):
         groups[episode.task_id].append(i)
-    if episodes and max(map(len, groups.values())) < 2:
+    if len(groups) == len(episodes) > 1 and not any(episode.index for episode in episodes):
         raise ValueError("Advantages within a group compare episodes of a task: set the algorithm's `group` to 2 or more.")
     return list(groups.values())
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import set_seed
+from trl.trainer.utils import disable_dropout_in_model
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.model import ModelArguments
@@ -96,7 +97,7 @@ class Learner:
         trainable: The model, and the value head, with their optimizer.
         policy: The policy on this model; it always samples from the current weights.
         dialogues_read: Dialogues read so far in passes without gradient: for values, scores and the reference.
-        scored_tokens: Tokens that `score` has read so far.
+        scored_tokens: Tokens read so far in these passes.
     """
 
     dialogues_read: int = 0
@@ -118,6 +119,7 @@ class Learner:
         self._initial = self.model if algorithm.uses_reference and arguments.lora else None  # used with its adapter disabled
         if algorithm.uses_reference and not arguments.lora:
             self._initial = load_model(run.initial_model, run.initial_model, arguments)
+        _switch_off_dropout(self.model)
         module, self.head = self.model, None
         groups: list[dict[str, Any]] = [{"params": [p for p in self.model.parameters() if p.requires_grad]}]
         if algorithm.critic_learning_rate is not None:
@@ -187,6 +189,7 @@ class Learner:
             return []
         per_token, by_episode = self.algorithm.values_per_token, list[list[float]]()
         for part in self._read(episodes, self._hinted if self._is_asymmetric else self._encoded):
+            self._count(part)
             with torch.no_grad():
                 if self._is_asymmetric:
                     values = state_values(self.model, _flat(part), self.head, per_token, _groups(part))
@@ -204,6 +207,7 @@ class Learner:
             return []
         by_episode: list[list[float]] = []
         for part in self._read(episodes):
+            self._count(part)
             log_probs = self._reference_log_probs(part)
             by_episode += [
                 of_dialogue.tolist() for of_dialogue in log_probs.split([_num_actions(dialogue) for dialogue in part])
@@ -293,6 +297,9 @@ class Learner:
         encoded = [(encode or self._encoded)(episode) for episode in episodes]
         return (encoded[start : start + size] for start in range(0, len(encoded), size))
 
+    def _count(self, dialogues: Sequence[list[EncodedDialogue]]) -> None:
+        self.scored_tokens += tokens_read([part.token_ids for part in _flat(dialogues)], _groups(dialogues))
+
     @torch.no_grad()
     def _reference_log_probs(self, dialogues: Sequence[list[EncodedDialogue]]) -> Tensor:
         with self.model.disable_adapter() if self._initial is self.model else nullcontext():
@@ -374,6 +381,14 @@ def _num_actions(dialogue: Sequence[EncodedDialogue]) -> int:
 
 def _num_turns(dialogue: Sequence[EncodedDialogue]) -> int:
     return sum(part.num_turns for part in dialogue)
+
+
+def _switch_off_dropout(model: Any) -> None:
+    """The log-probabilities of training are then those of sampling, and no random number is drawn that a checkpoint would have to keep."""
+    disable_dropout_in_model(model)
+    for module in model.modules():
+        if isinstance(getattr(module, "attention_dropout", None), float):
+            module.attention_dropout = 0.0
 
 
 def _divergence(log_ratios: Tensor) -> Tensor:

@@ -45,7 +45,7 @@ class Learners(dict[str, Learner]):
 
     @property
     def scored_tokens(self) -> int:
-        """Tokens that `score` has read so far."""
+        """Tokens read so far without training on them: for values, scores and the reference."""
         return sum(learner.scored_tokens for learner in self.values())
 
     def state_values(self, episodes: Sequence[Episode]) -> list[list[float]]:

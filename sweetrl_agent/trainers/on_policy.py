@@ -34,7 +34,6 @@ from sweetrl_agent.core.settings import setting
 from sweetrl_agent.core.trainable import Trainable
 from sweetrl_agent.core.work import Lengths, Work, episodes, training
 from sweetrl_agent.data.files import SECONDS
-from sweetrl_agent.rollouts.play import episodes_of
 from sweetrl_agent.rollouts.replies_measured import refuse_leak, reply_means
 from sweetrl_agent.trainers.checkpoint import Checkpoint
 from sweetrl_agent.trainers.learners import Learners, metrics_of
@@ -110,6 +109,9 @@ class OnPolicyAlgorithm(Algorithm):
         return bool(getattr(self.config, "asymmetric", False))
 
     # ---- what a subclass defines ---------------------------------------------------------------------------------------------
+
+    #: Whether `credit` credits the episodes that were played. False where it trains on others: `turn_credit` then says what a turn is worth.
+    credits_played: bool = True
 
     def credit(self, batch: Batch) -> Credit:
         """Advantages of every turn of every episode, and targets of the value head."""
@@ -205,8 +207,8 @@ class OnPolicyAlgorithm(Algorithm):
 
     @property
     def spent(self) -> Counter[str]:
-        """The costs so far, by `COST_KEYS`."""
-        return Counter(self._costs)
+        """The costs so far, by `COST_KEYS` and `FURTHER_COSTS`; what the learners have read is added to those of `_costs`."""
+        return self._costs + Counter({SCORED_TOKENS: self.learners.scored_tokens})
 
     def iterate(self, iteration: int) -> bool:
         """Play, update, and save; returns whether training continues."""
@@ -214,8 +216,9 @@ class OnPolicyAlgorithm(Algorithm):
         valid = [episode for episode in played if not episode.is_void]
         updated = self.update(valid, iteration)
         step = iteration + 1
-        costs = {key: self._costs[key] for key in (*COST_KEYS, *FURTHER_COSTS) if key in COST_KEYS or self._costs[key]}
-        costs |= {key: cost for key, cost in self._costs.items() if "/" in key}
+        spent = self.spent
+        costs = {key: spent[key] for key in (*COST_KEYS, *FURTHER_COSTS) if key in COST_KEYS or spent[key]}
+        costs |= {key: cost for key, cost in spent.items() if "/" in key}
         given_away = reply_means(self.run.record, valid, {task.id: task for task in self.run.tasks})
         row = {"stage": self.name, "step": step, **means_of(valid), **given_away, **updated, **costs}
         self.metrics.append({**row, SECONDS: self._clock.seconds()})
@@ -288,11 +291,8 @@ class OnPolicyAlgorithm(Algorithm):
         )
 
     def score(self, dialogues: Sequence[Episode], last_only: bool = False) -> list[list[list[float]]]:
-        """See `Batch.score`; each agent's turns are scored by its own policy, in its own view. The tokens read are counted."""
-        before = self.learners.scored_tokens
-        log_probs = self.learners.score(dialogues, last_only)
-        self.count_scored(self.learners.scored_tokens - before)
-        return log_probs
+        """See `Batch.score`; each agent's turns are scored by its own policy, in its own view."""
+        return self.learners.score(dialogues, last_only)
 
     def branch(
         self, states: Sequence[tuple[Episode, int]], count: int, iteration: int, redraws: bool = False
@@ -389,6 +389,10 @@ def _is_cost(key: str) -> bool:
 
 
 def _keys(run: Run, config: OnPolicyConfig, iteration: int) -> list[EpisodeKey]:
-    """Episode keys of the next tasks in order, starting again from the first after the last."""
-    first = iteration * config.tasks
-    return episodes_of([run.tasks[i % len(run.tasks)].id for i in range(first, first + config.tasks)], config.group)
+    """Keys of different episodes of the next tasks in order, starting again from the first after the last: a task that comes again has further episodes."""
+    first, tasks, group = iteration * config.tasks, run.tasks, config.group
+    return [
+        EpisodeKey(tasks[i % len(tasks)].id, (i - first) // len(tasks) * group + number)
+        for i in range(first, first + config.tasks)
+        for number in range(group)
+    ]

@@ -32,6 +32,8 @@ CHECKPOINTS = "checkpoints"
 TRAINED_TOKENS = "num_input_tokens_seen"
 #: Metric: cumulative number of tokens read without training on them, by a critic or for the likelihood of given texts; absent where there are none.
 SCORED_TOKENS = "scored_tokens"
+#: Metric: turns of the environment that a critic's ranking took, for the replies to candidates and their verdicts.
+RANKED_TURNS = "ranked_turns"
 #: Metric: cumulative number of turns whose text the verifier has scored; absent where there are none.
 VERIFIED = "verified_turns"
 
@@ -169,6 +171,8 @@ def train_stage(
             _sort_modules(beside / "adapter_config.json")
     rows = logged_rows(trainer.state, stage)
     rows[-1][TRAINED_TOKENS] = trainer.state.num_input_tokens_seen  # includes the steps after the last logged one
+    if read := getattr(trainer, "scored_tokens", 0):
+        rows[-1][SCORED_TOKENS] = read
     return rows
 
 

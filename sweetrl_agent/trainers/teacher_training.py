@@ -11,19 +11,13 @@ from trl import DPOConfig, SFTConfig, SFTTrainer
 
 from colbench_gym.files import Row
 from sweetrl_agent.core.episode import Messages
-from sweetrl_agent.core.messages import as_read, system_message
+from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.models.loading import initial_model, load_chat, system_prompt
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trainers.sft import sft_dataset
 from sweetrl_agent.trainers.trl.on_disk import on_disk
-from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
-
-
-def is_trained(folder: Path) -> bool:
-    """Whether a folder has a finished model: one in training has a subfolder of checkpoints or rows, and no configuration."""
-    return folder.is_dir() and any((folder / name).is_file() for name in ("config.json", "adapter_config.json"))
+from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer, preference
 
 
 def train_on_preferences(
@@ -55,7 +49,7 @@ def train_on_preferences(
             max_length=None,
             precompute_ref_log_probs=True,
         ),
-        train_dataset=on_disk(_preferences(rows, run, chat), folder),
+        train_dataset=on_disk((preference(row, chat, run.config.model) for row in rows), folder),
         processing_class=chat.tokenizer,
     )
     return train_stage(trainer, chat.tokenizer, folder, stage, run.callbacks)
@@ -94,12 +88,3 @@ def train_on_turns(
 def _labelled(dataset: Any) -> Any:
     """Rows with a label: an agent that reads only some earlier turns has a row for each turn, of which the last alone is trained on."""
     return dataset.filter(lambda row: any(label >= 0 for label in row["labels"]))
-
-
-def _preferences(rows: Iterable[Row], run: Run, chat: Chat) -> Iterable[Row]:
-    """Tokens of preferences: the prompt, and the turns."""
-    sides = ("chosen", "rejected")
-    for row in rows:
-        prompt = [*system_message(system_prompt(run.config.model)), *as_read(row["prompt"], run.config.model.history)]
-        turns = chat.turns(prompt, [row[side] for side in sides])
-        yield {"prompt_ids": chat.prompt(prompt), **{f"{side}_ids": turn for side, turn in zip(sides, turns, strict=True)}}

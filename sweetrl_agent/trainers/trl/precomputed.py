@@ -7,6 +7,7 @@ file by a hash of all weights, which took over a minute for 8B beside an H100. T
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,28 @@ from trl import DPOTrainer
 from trl.models.utils import prepare_deepspeed
 from trl.trainer import dpo_trainer
 
+from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row
+from sweetrl_agent.config.model import ModelArguments
+from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.progress import progress_bar
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.distributed import is_first, refuse_other_sharding
+from sweetrl_agent.models.loading import system_prompt
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
 from sweetrl_agent.trainers.trl.on_disk import on_disk
 
+_log = logging.getLogger(__name__)
+
 
 class PrecomputingDPOTrainer(DPOTrainer):  # type: ignore[misc]
-    """`DPOTrainer` with the given model, before the first step, as reference."""
+    """`DPOTrainer` with the given model, before the first step, as reference.
+
+    Attributes:
+        scored_tokens: Tokens that the reference has read.
+    """
+
+    scored_tokens: int = 0
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """As `DPOTrainer`, without the hash."""
@@ -35,11 +49,26 @@ class PrecomputingDPOTrainer(DPOTrainer):  # type: ignore[misc]
             super().__init__(*args, **kwargs)
 
     def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: Any, dataset_name: str) -> Dataset:
-        """Rows of token ids are taken as they are, without those whose prompt alone fills `max_length`; others as in `DPOTrainer`."""
+        """Rows of token ids are taken as they are, without those that have more than `max_length` tokens: none is cut. Others as in `DPOTrainer`.
+
+        Raises:
+            ColBenchError: If all are longer.
+        """
         if "prompt_ids" not in dataset.column_names:
             return super()._prepare_dataset(dataset, processing_class, args, dataset_name)
         longest = args.max_length
-        return dataset if longest is None else dataset.filter(lambda row: len(row["prompt_ids"]) < longest)
+        if longest is None:
+            return dataset
+        kept = dataset.filter(
+            lambda row: len(row["prompt_ids"]) + max(len(row["chosen_ids"]), len(row["rejected_ids"])) <= longest
+        )
+        if not len(kept):
+            raise ColBenchError(
+                f"All {len(dataset)} pairs have more than {longest} tokens; raise the maximum length of the stage."
+            )
+        if skipped := len(dataset) - len(kept):
+            _log.warning("%d of %d pairs have more than %d tokens and are skipped.", skipped, len(dataset), longest)
+        return kept
 
     def _precompute_ref_logps(self, dataset: Dataset, name: str, batch_size: int) -> Dataset:
         refuse_other_sharding(self)
@@ -51,6 +80,7 @@ class PrecomputingDPOTrainer(DPOTrainer):  # type: ignore[misc]
 
         def rows() -> Iterator[Row]:
             for batch in progress_bar(batches, desc=f"reference of {name}", unit="batch", disable=not is_first()):
+                self.scored_tokens += int(self.accelerator.gather(batch["attention_mask"].sum()).sum())
                 yield from self.accelerator.gather_for_metrics(self._reference_rows(model, batch), use_gather_object=True)
 
         return concatenate_datasets([dataset, on_disk(rows(), Path(self.args.output_dir) / name)], axis=1)
@@ -60,3 +90,17 @@ class PrecomputingDPOTrainer(DPOTrainer):  # type: ignore[misc]
         chosen, rejected = self.compute_ref_log_probs(model, inputs)
         pairs = zip(chosen.tolist(), rejected.tolist(), strict=True)
         return [{"ref_chosen_logps": a, "ref_rejected_logps": b} for a, b in pairs]
+
+
+def preference(row: Row, chat: Chat, arguments: ModelArguments) -> Row:
+    """Tokens of a preference between two turns: the prompt that both were sampled from, and the turns.
+
+    Args:
+        row: "prompt" (messages before the turn), "chosen" and "rejected" (texts), and "chosen_thought" and "rejected_thought" where there are thoughts.
+        chat: The tokenizer with its template.
+        arguments: Settings of the model, for its instructions and what it reads of a dialogue.
+    """
+    prompt = [*system_message(system_prompt(arguments)), *as_read(row["prompt"], arguments.history)]
+    sides = ("chosen", "rejected")
+    turns = chat.turns(prompt, [row[side] for side in sides], [row.get(f"{side}_thought", "") for side in sides])
+    return {"prompt_ids": chat.prompt(prompt), **{f"{side}_ids": turn for side, turn in zip(sides, turns, strict=True)}}

@@ -297,6 +297,13 @@ def test_settings_out_of_range_are_refused(setting, value, error):
         comparison_job.parse([f"--archer.{setting}", value])
 
 
+def test_iterations_that_are_all_warm_up_are_refused():
+    with pytest.raises(
+        ValueError, match="`archer.iterations` must be above `archer.warm_up`, 2: in these the actor does not learn; got 2."
+    ):
+        comparison_job.parse(["--archer.iterations", "2"])
+
+
 def test_an_unknown_encoder_and_an_odd_small_one_are_refused():
     with pytest.raises(ValueError, match=r"`archer\.encoder`.*'frosen'"):
         comparison_job.parse(["--archer.encoder", "frosen"])

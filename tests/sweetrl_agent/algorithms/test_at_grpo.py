@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from colbench_gym.errors import ColBenchError
 from colbench_gym.files import read_rows
 from sweetrl_agent.algorithms.at_grpo import ATGRPO, ATGRPOConfig
 from sweetrl_agent.algorithms.grpo import standardized
@@ -198,4 +199,9 @@ def test_local_rewards_require_a_verifier():
     assert ATGRPO().requires == {"snapshot"} and ATGRPO(ATGRPOConfig(local=0.5)).requires == {"snapshot", "verifier"}
     with pytest.raises(ValueError, match="`agents` must name at least one agent, got none"):
         ATGRPOConfig(agents=[])
+    for names in (["a", "a"], ["a", "../b"], ["a", ""]):
+        with pytest.raises(ValueError, match="`agents` must be different names that folders can have"):
+            ATGRPOConfig(agents=names)
+    with pytest.raises(ColBenchError, match="compares candidates for a turn, and a recorded dialogue has one"):
+        ATGRPO().turn_credit(Batch([Episode("a", 0, [], [Turn("x")], {"outcome": "ended"}, 1.0)]), [1])
     assert ATGRPO(ATGRPOConfig(agents=["a", "b"], policies="one")).folders == ("at_grpo/team",)

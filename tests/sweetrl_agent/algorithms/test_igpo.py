@@ -17,7 +17,7 @@ import torch
 from gymnasium.spaces import Text
 
 from colbench_gym.files import read_rows
-from sweetrl_agent.algorithms.grpo import GRPO, GRPOConfig
+from sweetrl_agent.algorithms.grpo import GRPO, GRPOConfig, standardized
 from sweetrl_agent.algorithms.igpo import (
     IGPO,
     IGPOConfig,
@@ -84,7 +84,7 @@ def test_the_reference_is_scored_as_in_a_plain_pass_and_gains_telescope(begin, m
         ):
             rewards = turn_rewards(of_episode, 0.25, gain)
             assert sum(rewards[:-1]) == pytest.approx(total) and rewards[-1] == 0.25 and len(rewards) == 3
-    assert algorithm._costs["scored_tokens"] > 0
+    assert algorithm.spent["scored_tokens"] > 0
 
 
 def test_gains_and_returns_are_standardized_on_their_own_or_together():
@@ -99,6 +99,8 @@ def test_gains_and_returns_are_standardized_on_their_own_or_together():
     assert [*joint[0][:2], joint[1][0], *(row[-1] for row in joint)] == pytest.approx(
         ((every - every.mean()) / every.std()).tolist()
     )
+    weightless = [row[-1] for row in standardized_rewards([[0.3, 0.0], [0.1, 0.2, 1.0], [0.0]], "joint", 0.0)]
+    assert weightless == standardized([0.0, 1.0, 0.0])  # gains that do not count leave the outcomes as in GRPO
     assert [len(row) for row in joint] == [3, 2, 1] and standardized_rewards([[0.0], [1.0]], "separate") == [[-1.0], [1.0]]
 
 

@@ -174,7 +174,7 @@ def test_edited_dialogues_are_scored_as_in_a_plain_pass(begin, make_game, histor
             sums.append(float(action_log_probs(learner.model, encoded[-1:], learner.temperature)[-count:].detach().sum()))
             naive += len(encoded[-1].token_ids)
         assert gain == pytest.approx((sums[0] - sums[1]) / count, abs=1e-4) and abs(gain) > 1e-6
-    assert 0 < algorithm._costs["scored_tokens"] < naive
+    assert 0 < algorithm.spent["scored_tokens"] < naive
 
 
 class Echo(gym.Env):

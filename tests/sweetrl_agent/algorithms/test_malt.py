@@ -334,7 +334,8 @@ def test_without_a_success_there_is_nothing_to_train_on_and_a_role_without_one_s
 
 @pytest.mark.parametrize(
     ("setting", "value", "error"),
-    [("n", "1", "must be at least 2, got 1"), ("policies", "x", "must be one of"), ("roles", "a", r"must name at least two agents, got \['a'\]")],
+    [("n", "1", "must be at least 2, got 1"), ("policies", "x", "must be one of"), ("roles", "a", r"must name at least two agents, got \['a'\]"),
+     ("roles", "a,a", "must be different names"), ("roles", "a,../b", "must be different names")],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused(setting, value, error):
     with pytest.raises(ValueError, match=f"`malt.{setting}` {error}"):

@@ -352,6 +352,15 @@ def test_a_round_that_is_not_trained_keeps_its_weights(make_run, monkeypatch):
     assert rounds == [["coder1_2", "coder2_2"], ["coder1_1", "coder2_1"]]
 
 
+def test_every_block_of_turn_based_training_has_an_iteration():
+    for given, least in (({}, 3), ({"interviewer": True}, 4)):
+        assert MAPoRLConfig(turn_based=True, iterations=least, **given)
+        with pytest.raises(
+            ValueError, match=f"`iterations` must be at least {least} with `turn_based`, one for each block, got {least - 1}"
+        ):
+            MAPoRLConfig(turn_based=True, iterations=least - 1, **given)
+
+
 @pytest.mark.parametrize(
     ("setting", "value", "error"),
     [("policies", "x", "must be one of"), ("bonus_rule", "x", "must be one of"), ("coders", "0", "must be at least 1, got 0"),

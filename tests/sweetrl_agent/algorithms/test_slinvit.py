@@ -11,16 +11,18 @@ import types
 from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
 
 from colbench_gym.files import read_rows
 from sweetrl_agent import compare
-from sweetrl_agent.algorithms.slinvit import SearchPolicy, Slinvit, SlinvitConfig, likelihood_of
+from sweetrl_agent.algorithms.slinvit import Reached, SearchPolicy, Slinvit, SlinvitConfig, _Search, likelihood_of
 from sweetrl_agent.core.episode import EpisodeKey
 from sweetrl_agent.core.policy import SearchingPolicy, Utterance
 from sweetrl_agent.evaluation import comparison_job
+from sweetrl_agent.rollouts.replies import replies_to
 from sweetrl_agent.rollouts.search import LearntWorld, Node, SimulatorWorld, Spot, forward_search
 from sweetrl_agent.trainers.run import Run
 from tests.sweetrl_agent import menu_lock
@@ -214,6 +216,45 @@ def test_a_learnt_model_of_the_human_takes_the_simulators_place():
     env.reset(options={"task_id": "0"})
     (said,) = policy.generate_in([env], [0])
     assert said.text == "red" and said.simulated_turns == 0
+
+
+def test_a_known_outcome_is_not_overruled_by_the_critic():
+    policy = SearchPolicy(
+        TabularPolicy(menu_lock.COLOURS, HEARD), SlinvitConfig(samples=12, breadth=3, lam=0.0, depth=2), lambda messages, hidden, text: 0.9
+    )  # fmt: skip
+    env = dialogues(menu_lock.Lock, 1, 1).envs[0]
+    env.reset(options={"task_id": "0"})
+    search = _Search(policy, SimulatorWorld(env))
+    root = Node(payload=Reached(search.world.root, 0))
+    (children,) = search.expand([root])
+    assert {node.is_over for node in children} == {True, False}
+    assert search.values(children) == [0.0 if node.is_over else 0.9 for node in children]
+
+
+def test_what_is_cut_is_said_as_in_an_episode():
+    said = []
+
+    class Env:
+        metrics, messages, hidden_information = MappingProxyType({}), ({"role": "user", "content": "?"},), ""
+
+        def get_state(self):
+            return 0
+
+        def set_state(self, state, reseed=None):
+            pass
+
+        def step(self, text):
+            said.append((text, False))
+            return "", 1.0, True, False, {}
+
+        def step_cut(self, text):
+            said.append((text, True))
+            return "", 0.0, True, False, {}
+
+    world = SimulatorWorld(Env())
+    assert [world.step(world.root, "a", is_cut=cut)[1] for cut in (False, True)] == [1.0, 0.0]
+    assert [reply.reward for reply in replies_to(Env(), ["a", "a", "a"], [True, False, True])] == [0.0, 1.0, 0.0]
+    assert said == [("a", False), ("a", True), ("a", True), ("a", False)]
 
 
 def test_a_world_of_snapshots_returns_to_the_episode():

@@ -15,10 +15,10 @@ from colbench_gym.files import append_rows, read_rows, write_rows
 from colbench_gym.seeds import derive_seed
 from colbench_gym.tasks.embedded import embedded_tasks
 from sweetrl_agent.algorithms import critics, sweet
-from sweetrl_agent.algorithms.critics import open_verifier
+from sweetrl_agent.algorithms.critics import Candidates, Ranking, State, open_ranker, open_verifier
 from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.algorithms.sweet import STATES_PER_BATCH, Sweet, candidates_of
-from sweetrl_agent.core.episode import Episode, Turn
+from sweetrl_agent.core.episode import Episode, EpisodeKey, Turn
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.core.work import Lengths
 
@@ -182,14 +182,16 @@ def test_a_critic_is_told_what_was_hidden_at_the_turn_and_of_which_task_it_is(ma
 
     @contextmanager
     def open_ranker(run, critic):
-        yield lambda task_id, messages, hidden, texts: asked.append((task_id, hidden)) or [0.0] * len(texts)
+        yield Ranking(lambda state, hidden, candidates: asked.append((state, hidden, candidates.cut)) or [0.0] * 2)
 
     monkeypatch.setattr(sweet, "open_ranker", open_ranker)
     run = make([replace(EPISODES[0], hidden=["one", "two"]), EPISODES[2]])
     rows = [{"task_id": t, "episode": e, "turn": n, "texts": ["x", "y"]} for t, e, n in STATES[:3]]
-    write_rows(run.path("candidates.jsonl"), rows)
+    write_rows(run.path("candidates.jsonl"), [{**rows[0], "cut": [False, True]}, *rows[1:]])
     sweet.rank(run)
-    assert asked == [("a", "one"), ("a", "two"), ("b", "hidden b")]
+    assert [(state.task_id, hidden) for state, hidden, _ in asked] == [("a", "one"), ("a", "two"), ("b", "hidden b")]
+    assert [cut for *_, cut in asked] == [[False, True], [False, False], [False, False]]
+    assert [state.seed for state, *_ in asked] == [EpisodeKey(t, e).seed(run.seed, "collect") for t, e, _ in STATES[:3]]
 
 
 def test_pairs_of_a_turn_are_drawn_by_its_address(make):
@@ -239,9 +241,21 @@ def test_the_verifier_grades_the_answers_among_the_candidates(make_run):
         envs.envs[0].reset(seed=run.seed, options={"task_id": task.id})
         request = list(envs.envs[0].messages)
     marker = run.record.answer_prefix
-    texts = ["Is there a tax?", marker + task.hidden.reference, marker + "def wrong(): pass"]
+    texts, state = (
+        ["Is there a tax?", marker + task.hidden.reference, marker + "def wrong(): pass"],
+        State(task.id, run.seed, request),
+    )
     with open_verifier(run) as grade:
-        assert grade(task.id, request, texts) == [None, 1.0, 0.0] and grade(task.id, request, texts[:1]) == [None]
+        assert grade(state, Candidates(texts, [False] * 3)) == [None, 1.0, 0.0]
+        assert grade.costs == {"ranked_turns": 2, "verified_turns": 2} and grade(state, Candidates(texts[:1], [True])) == [None]
+        # A cut answer is not graded, as in an episode.
+        assert grade(state, Candidates([texts[1]] * 2, [True, False])) == [0.0, 1.0]
+    with open_ranker(run, "gain") as rank:
+        rank(state, task.hidden.reference, Candidates([*texts, texts[0]], [False] * 4))
+    assert rank.costs["ranked_turns"] == 3 and rank.costs["verified_turns"] == 2 and rank.costs["scored_tokens"] > 0
+    with open_ranker(run, "untrained") as rank:
+        rank(state, task.hidden.reference, Candidates(texts, [False] * 3))
+    assert {*rank.costs} == {"scored_tokens"} and rank.costs["scored_tokens"] > 0
     assert run.config.algorithm.requires == {"hidden", "snapshot", "answer_prefix"}
 
 
@@ -249,8 +263,8 @@ def test_candidates_of_other_trajectories_are_refused(make):
     run = make()
     rows = [{"task_id": t, "episode": e, "turn": n, "texts": ["x"], "num_tokens": [1]} for t, e, n in STATES]
     write_rows(run.path("candidates.jsonl"), rows)
-    assert [(t.task_id, t.index, turn, texts) for t, turn, texts in candidates_of(run, "sweet")] == [
-        (*state, ["x"]) for state in STATES
+    assert [(t.task_id, t.index, turn, *of_turn) for t, turn, of_turn in candidates_of(run, "sweet")] == [
+        (*state, ["x"], [False]) for state in STATES
     ]
     write_rows(run.path("candidates.jsonl"), [*rows[:-1], {**rows[-1], "turn": 1}])
     said = f"{run.path('candidates.jsonl')} belongs to other trajectories; remove it to sample again."

@@ -6,14 +6,16 @@ import shutil
 
 import pytest
 
-from colbench_gym.errors import TaskError
 from colbench_gym.files import read_rows
 from sweetrl_agent.algorithms import sweet, sweet_online
 from sweetrl_agent.algorithms.settings import make_algorithms
+from sweetrl_agent.algorithms.sweet import Sweet, SweetConfig
+from sweetrl_agent.algorithms.sweet_online import SweetOnline, SweetOnlineConfig
 from sweetrl_agent.config.pipeline import stages_of
 from sweetrl_agent.evaluation import comparison_job
 from sweetrl_agent.evaluation.costs import ledger
 from sweetrl_agent.evaluation.main_job import with_work
+from sweetrl_agent.rollouts.collection import NothingToLearnError
 from sweetrl_agent.trainers.rounds import Round
 from sweetrl_agent.trainers.run import Run
 from sweetrl_agent.trainers.running import TRAINED_TOKENS
@@ -129,22 +131,39 @@ def test_a_round_without_a_difference_ends_the_training(make, monkeypatch, caplo
 
     def pair_outcomes(view):
         if view.folder.name != "round_1":
-            raise TaskError("no difference")
+            raise NothingToLearnError("no difference")
         original(view)
 
     monkeypatch.setattr(sweet_online, "pair_outcomes", pair_outcomes)
     _train(run)
-    assert [row["step"] for row in read_rows(run.path("metrics.jsonl"))] == [
-        1
-    ] and "ends before round 2: no difference" in caplog.text
+    first, last = read_rows(run.path("metrics.jsonl"))
+    assert (first["step"], last["step"]) == (1, 2) and "policy before round 2: no difference" in caplog.text
+    assert (
+        last["episodes"] == 2 * first["episodes"] and last["generated_tokens"] > first["generated_tokens"]
+    )  # round 2 was played
+    assert last[TRAINED_TOKENS] == first[TRAINED_TOKENS] and last["turn_pairs"] == 0
     assert (
         run.path("sweet_online/agent/model.safetensors").read_bytes()
         == run.path("sweet_online/round_1/policy/model.safetensors").read_bytes()
     )
-    monkeypatch.setattr(sweet_online, "pair_outcomes", lambda view: (_ for _ in ()).throw(TaskError("no difference")))
+    monkeypatch.setattr(sweet_online, "pair_outcomes", lambda view: (_ for _ in ()).throw(NothingToLearnError("no difference")))
     shutil.rmtree(run.path("sweet_online"))
-    with pytest.raises(TaskError, match="no difference"):
+    with pytest.raises(NothingToLearnError, match="no difference"):
         run.algorithm.train(run)
+
+
+def test_a_callback_ends_the_rounds_and_a_round_requires_what_sweet_rl_does(make, monkeypatch):
+    run = make("online", rounds=3, tasks=6)
+    monkeypatch.setattr(run.callbacks, "tell", lambda event, *values: not (event == "on_log" and values[0] == "sweet_online"))
+    _train(run)
+    assert [row["step"] for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == "sweet_online"] == [1]
+    configured = SweetOnline().with_config(SweetOnlineConfig(answers="verifier"))
+    assert (
+        configured.requires
+        == Sweet().with_config(SweetConfig(answers="verifier")).requires
+        > {"hidden"}
+        == SweetOnline().requires
+    )
 
 
 class Killed(Exception):

@@ -17,7 +17,7 @@ from gymnasium.spaces import Text
 from colbench_gym.files import read_rows
 from sweetrl_agent.algorithms.registry import refuse_missing
 from sweetrl_agent.algorithms.vineppo import VinePPO, VinePPOConfig, step_advantages, whitened
-from sweetrl_agent.core.batch import ActionTokens
+from sweetrl_agent.core.batch import ActionTokens, Batch
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.evaluation import comparison_job, main_job
 from sweetrl_agent.trainers.learner import Learner
@@ -188,6 +188,19 @@ def test_a_pass_whose_mean_ratio_is_too_large_is_skipped():
     loss.backward()
     assert loss.item() == 0.0 and log_probs.grad.tolist() == [0.0, 0.0]
     assert VinePPO(VinePPOConfig(most_ratio=21.0)).loss(tokens).item() == pytest.approx(math.exp(3))
+
+
+def test_an_unknown_value_gives_a_turn_no_credit(monkeypatch):
+    episode = Episode("a", 0, [], [Turn("x", reward=0.25), Turn("y", reward=1.0)], {"outcome": "ended"}, 1.25)
+    for known, credit in (
+        ({(0, 1): 0.5, (0, 2): 0.75}, 0.5),
+        ({(0, 1): 0.5, (0, 2): None}, 0.0),
+        ({(0, 1): None, (0, 2): 0.5}, 0.0),
+    ):
+        monkeypatch.setattr(VinePPO, "values_of", lambda self, batch, places, known=known: (known, {}))
+        assert VinePPO().turn_credit(Batch([episode]), [1]) == [credit]
+    monkeypatch.setattr(VinePPO, "values_of", lambda self, batch, places: ({(0, 2): 0.5}, {}))
+    assert VinePPO().turn_credit(Batch([episode]), [2]) == [0.5]  # V is 0 after the last turn
 
 
 # ---- settings ---------------------------------------------------------------------------------------------------------------------------

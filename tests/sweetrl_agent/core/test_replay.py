@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from sweetrl_agent.core.batch import Batch
+from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.core.replay import Replay
 from sweetrl_agent.core.trainable import Trainable, linear_to_zero
 from sweetrl_agent.trainers.checkpoint import Checkpoint
@@ -53,6 +54,33 @@ def test_a_transition_of_several_agents_is_between_an_agents_own_states():
     assert replay.transitions[0].observation[0]["content"].startswith("your bit") and replay.transitions[1].hidden.startswith(
         "bits"
     )
+
+
+def test_an_agents_reward_is_that_of_all_turns_until_its_own_next_one():
+    replay = Replay(10)
+    turns = [
+        Turn("ask", reward=0.25, agent="a"),
+        Turn("hand over", agent="a"),
+        Turn("code", reward=1.0, agent="b"),
+        Turn("mend", reward=2.0, agent="b"),
+    ]
+    said = [{"role": "assistant", "content": turn.text, "agent": turn.agent} for turn in turns]
+    messages = [
+        {"role": "user", "content": "?"},
+        said[0],
+        {"role": "user", "content": "!"},
+        said[1],
+        said[2],
+        {"role": "user", "content": "no"},
+        said[3],
+    ]
+    replay.add([Episode("0", 0, messages, turns, {"outcome": "ended"}, 3.25)])
+    assert [(t.action.text, t.reward) for t in replay.transitions] == [
+        ("ask", 0.25),
+        ("hand over", 3.0),
+        ("code", 1.0),
+        ("mend", 2.0),
+    ]
 
 
 def test_a_batch_without_a_trainer_says_what_it_lacks():

@@ -10,7 +10,7 @@ import torch
 
 from colbench_gym.errors import ColBenchError
 from colbench_gym.tasks.embedded import embedded_tasks, one_wish_apart
-from sweetrl_agent.algorithms.critics import CRITICS, open_critic, open_ranker
+from sweetrl_agent.algorithms.critics import CRITICS, Candidates, State, open_critic, open_ranker
 from sweetrl_agent.algorithms.registry import refuse_missing
 from sweetrl_agent.core.critic import Reply
 from sweetrl_agent.core.episode import Episode, Turn
@@ -173,7 +173,10 @@ def test_the_environment_grades_the_answers(packaged):
     task, messages, (useful, _), _ = cases[0]
     texts = [MARKER + task.hidden.reference, useful, MARKER + "def wrong(): pass"]
     with open_ranker(run, "gain") as rank:
-        right, asked, wrong = rank(task.id, messages, task.hidden.reference, texts)
+        state = State(task.id, run.seed, messages)
+        right, asked, wrong = rank(state, task.hidden.reference, Candidates(texts, [False] * 3))
+        (cut,) = rank(state, task.hidden.reference, Candidates(texts[:1], [True]))
+    assert cut == wrong  # an answer that the limit of tokens cut is not graded
     assert right > ENDING > asked > 0 > -ENDING + 1 > wrong
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from colbench_gym.scoring.intervals import wilson
-from sweetrl_agent.evaluation.comparison import compare_scores, table
+from sweetrl_agent.evaluation.comparison import _without_tasks, compare_scores, kept_tasks, table
 from sweetrl_agent.reporting.comparison_scores import paired_part
 
 
@@ -83,3 +83,21 @@ def test_turns_that_said_nothing_or_were_cut_are_on_the_screen(evaluations):
     assert all("silent_turns" not in splits["test"] for splits in results["algorithms"].values())
     lines = table({**results, "algorithms": {"better": {"test": better}}}, {"better": "B"}).splitlines()
     assert lines[3].startswith("  B, test: turns that said nothing") and lines[3].endswith(f": {better['silent_turns']}")
+
+
+def test_what_counts_is_of_the_tasks_that_are_kept_and_a_split_without_any_is_named(evaluations):
+    def void(row):
+        is_void = row["agent"] == "same" and row["task_id"] in ("0", "1")
+        return {**row, "silent_turns": 1, **({"outcome": "void"} if is_void else {})}
+
+    rows = {seed: [void(row) for row in own] for seed, own in evaluations.items()}
+    assert kept_tasks(rows, "test") == {str(i) for i in range(2, 40)}
+    results = compare_scores(rows, "return")
+    assert {splits["test"]["silent_turns"] for splits in results["algorithms"].values()} == {3 * 38}
+    assert {splits["test"]["n"] for splits in results["algorithms"].values()} == {38} and not _without_tasks(rows)
+    lost = {
+        seed: [{**row, "outcome": "void"} if row["agent"] == "same" else row for row in own]
+        for seed, own in evaluations.items()
+    }
+    assert compare_scores(lost, "return")["algorithms"] == {}
+    assert _without_tasks(lost) == ["test: no result, since every task is void for an algorithm on a seed."]

@@ -39,5 +39,17 @@ def test_two_episodes_of_a_task_are_enough():
         in_groups([_episode("a", 1.0, 1), _episode("b", 2.0, 1)], list)
 
 
+def test_where_void_episodes_leave_one_of_each_task_nothing_is_compared():
+    left = [
+        Episode("a", 1, [], [Turn("x")], {"outcome": "ended"}, 1.0),
+        Episode("b", 0, [], [Turn("x")], {"outcome": "ended"}, 2.0),
+    ]
+    assert (
+        in_groups(left, lambda returns: [0.0 for _ in returns])
+        == [[0.0], [0.0]]
+        == in_groups(left[1:], lambda _: [0.0]) + [[0.0]]
+    )
+
+
 def test_no_episodes_have_no_advantages():
     assert in_groups([], lambda returns: []) == []

@@ -9,13 +9,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.core.algorithm import START
 from sweetrl_agent.core.batch import ActionTokens, Batch, Credit, clipped_gain
 from sweetrl_agent.core.episode import Episode, Turn
+from sweetrl_agent.trainers.learner import _switch_off_dropout
 from sweetrl_agent.trainers.learners import Learners
-from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig
+from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig, _keys
 
 NOW, SAMPLED, REFERENCE, ADVANTAGES = np.random.default_rng(0).normal(-1.0, 0.5, (4, 6))
 DIALOGUE = [0, 0, 0, 2, 2, 1]
@@ -147,10 +149,8 @@ def test_the_last_turn_alone_is_scored_by_the_agent_that_took_it_and_the_tokens_
     ]
     assert algorithm.score(episodes, True) == [[[], [], [-1.0]], [[], [-1.0]], [[-1.0]]]
     assert [learner.calls for learner in algorithm.learners.values()] == [[([2, 1], True)], [([1], True)]]
-    assert algorithm._costs == {"scored_tokens": 30}
-    assert algorithm.score(episodes) == [[[-2.0]] * 3, [[-2.0]] * 2, [[-2.0]]] and algorithm._costs == {
-        "scored_tokens": 30 + 50
-    }
+    assert algorithm.spent == {"scored_tokens": 30}
+    assert algorithm.score(episodes) == [[[-2.0]] * 3, [[-2.0]] * 2, [[-2.0]]] and algorithm.spent == {"scored_tokens": 80}
 
 
 def test_the_tokens_of_the_last_turn_of_every_dialogue_are_marked():
@@ -177,3 +177,28 @@ def test_credit_of_another_shape_is_refused_before_anything_is_trained(advantage
     ):
         Learners({}, {}, False).update(Batch(episodes), Credit(advantages), ())
     assert Learners({}, {}, False).update(Batch(episodes), Credit([[1.0, 2.0]] * 2), ()) == {}
+
+
+def test_a_task_that_comes_again_in_an_iteration_has_further_episodes():
+    run = SimpleNamespace(tasks=[SimpleNamespace(id=name) for name in "abc"])
+    config = SimpleNamespace(tasks=7, group=2)
+    keys = _keys(run, config, iteration=1)
+    assert [key.task_id for key in keys] == [*"bbccaabbccaabb"] and len({*keys}) == 14
+    assert [key.index for key in keys if key.task_id == "b"] == [0, 1, 2, 3, 4, 5]
+    assert [key.index for key in _keys(run, SimpleNamespace(tasks=3, group=1), 0)] == [0, 0, 0]
+
+
+def test_training_draws_no_dropout():
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=20, n_positions=16, n_embd=8, n_layer=1, n_head=1))
+    _switch_off_dropout(model.train())
+    tokens = torch.arange(10)[None]
+    assert torch.equal(model(tokens).logits, model(tokens).logits) and torch.equal(
+        model(tokens).logits, model.eval()(tokens).logits
+    )
+    llama = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=20, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1, attention_dropout=0.5
+        )
+    )
+    _switch_off_dropout(llama.train())
+    assert torch.equal(llama(tokens).logits, llama.eval()(tokens).logits)

@@ -10,6 +10,7 @@ from torch.nn.utils.rnn import pad_sequence
 from trl import DPOConfig, DPOTrainer
 from trl.trainer import dpo_trainer
 
+from colbench_gym.errors import ColBenchError
 from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
 from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
@@ -114,3 +115,30 @@ def test_every_token_of_a_dialogue_has_its_own_reference(make_tiny_model, tiny_t
     batch = trainer.data_collator(list(trainer.train_dataset))
     padded = pad_sequence(collated["chosen"] + collated["rejected"], batch_first=True)
     assert torch.allclose(batch["reference_log_probs"], padded, atol=1e-5)
+
+
+def test_pairs_that_are_too_long_are_skipped_and_none_is_cut(make_tiny_model, tiny_tokenizer, tmp_path, caplog):
+    long, short = [20, 21, 22, 23, 24, 2], [20, 21, 2]
+    pairs = [
+        {"prompt_ids": [5] * 10, "chosen_ids": long, "rejected_ids": short},
+        {"prompt_ids": [5] * 9, "chosen_ids": short, "rejected_ids": short},
+    ]
+
+    def trainer(max_length):
+        arguments = DPOConfig(
+            output_dir=str(tmp_path),
+            use_cpu=True,
+            bf16=False,
+            report_to=[],
+            max_length=max_length,
+            precompute_ref_log_probs=True,
+        )
+        return PrecomputingDPOTrainer(
+            model=make_tiny_model(0), args=arguments, train_dataset=Dataset.from_list(pairs), processing_class=tiny_tokenizer
+        )
+
+    assert [len(row["chosen_ids"]) for row in trainer(16).train_dataset] == [6, 3] and not caplog.text
+    assert [len(row["chosen_ids"]) for row in trainer(15).train_dataset] == [3]
+    assert "1 of 2 pairs have more than 15 tokens and are skipped" in caplog.text
+    with pytest.raises(ColBenchError, match="^All 2 pairs have more than 11 tokens; raise"):
+        trainer(11)
