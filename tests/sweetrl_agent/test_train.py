@@ -88,9 +88,13 @@ def test_a_run_leaves_its_files(finished):
 
 def test_metrics_stand_under_the_names_of_the_stages(finished):
     metrics = read_rows(finished / "metrics.jsonl")
-    assert {row["stage"] for row in metrics} == {"sft", "critic", "actor"} and not any("seconds" in row for row in metrics)
+    assert {row["stage"] for row in metrics} == {"sft", "critic", "rank", "actor"} and not any(
+        "seconds" in row for row in metrics
+    )
     times = read_rows(finished / "timings.jsonl")
-    assert [(row["stage"], row["step"]) for row in times] == [(row["stage"], row["step"]) for row in metrics]
+    assert [(row["stage"], row["step"]) for row in times] == [
+        (row["stage"], row["step"]) for row in metrics if row["stage"] != "rank"
+    ]
     assert all(row["seconds"] >= 0 for row in times)
 
 
@@ -100,13 +104,16 @@ def test_the_rows_have_their_fields(finished):
         "trajectories": (8, TRAJECTORY),
         "outcome_pairs": (4, ["task_id", "hidden", "chosen", "rejected", "chosen_score", "rejected_score"]),
         "candidates": (18, [*address, "texts", "num_tokens"]),
-        "scores": (18, [*address, "advantages"]),
+        "scores": (18, [*address, "advantages", "costs"]),
         "turn_advantages": (4, ["agent", "split", "task_id", "episode", "advantages"]),
     }
     for name, (count, fields) in expected.items():
         rows = read_rows(finished / f"{name}.jsonl")
         assert len(rows) == count, name
-        assert all(list(row) == fields for row in rows), name
+        assert all([field for field in row if field != "cut"] == fields for row in rows), name
+    (ranked,) = [row for row in read_rows(finished / "metrics.jsonl") if row["stage"] == "rank"]
+    read = sum(row["costs"]["scored_tokens"] for row in read_rows(finished / "scores.jsonl"))
+    assert ranked == {"stage": "rank", "step": 18, "scored_tokens": read} and read > 0
     assert all(len(row["texts"]) == 3 for row in read_rows(finished / "candidates.jsonl"))
     assert all(len(row["advantages"]) == 3 for row in read_rows(finished / "scores.jsonl"))
     pairs = read_rows(finished / "turn_pairs.jsonl")
@@ -167,7 +174,7 @@ def test_results_hold_start_and_result_on_both_splits(finished):
     assert [(pair["split"], pair["from"], pair["to"], pair["n"]) for pair in results["differences"]] == pairs
     wishes = [(row["agent"], row["split"], row["n"]) for row in results["wishes"]]
     assert wishes == [(agent, split, 4) for agent in ("initial", "trained") for split in ("test", "unseen")]
-    assert {row["stage"] for row in read_rows(finished / "metrics.jsonl")} <= {"sft", "critic", "actor"}
+    assert {row["stage"] for row in read_rows(finished / "metrics.jsonl")} <= {"sft", "critic", "rank", "actor"}
 
 
 def test_no_actor_prompt_holds_what_is_hidden(finished):
