@@ -72,7 +72,8 @@ class MALTConfig:
     dpo_learning_rate: float = setting(3e-4, "Learning rate of DPO.")
     dpo_beta: float = setting(0.2, "Beta of DPO; 0.2 in the paper.")
     dpo_nll: float = setting(
-        1.0, "Weight of the NLL of the chosen node in DPO; none in the paper. Without it DPO unlearned to answer here."
+        1.0,
+        "Weight of the NLL of the chosen node in DPO; none in the paper. Without it, DPO made the agent stop answering here.",
     )
     dpo_batch: int = setting(8, "Pairs per optimizer step of DPO.", least=1)
     dpo_epochs: float = setting(4.0, "Epochs of DPO.")

@@ -27,7 +27,7 @@ from typing import Any, cast
 
 from colbench_gym.seeds import derive_seed
 from sweetrl_agent.algorithms.critic_settings import critic_folder
-from sweetrl_agent.algorithms.critics import CRITICS, hidden_for, kind_of, open_critic
+from sweetrl_agent.algorithms.critics import CRITICS, hidden_for, open_critic
 from sweetrl_agent.algorithms.initial import InitialPolicy
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.policy import Policy, Utterance
@@ -269,5 +269,5 @@ class Slinvit(InitialPolicy):
 
 
 def _score(run: Any, name: str, critic: Any, messages: Messages, hidden: str, text: str) -> float:
-    (value,) = critic.rank(messages, hidden_for(run, name, hidden) if kind_of(run, name).uses_hidden else "", [text])
+    (value,) = critic.rank(messages, hidden_for(run, name, hidden), [text])
     return float(value)

@@ -233,7 +233,10 @@ def turn_advantages(episodes: Sequence[Episode], credit: Sequence[TurnCredit], s
     valid = [i for i, episode in enumerate(episodes) if not episode.is_void]
     tasks = [episodes[i].task_id for i in valid]
     outcomes = [0.0] * len(valid)
-    for group in _groups(tasks):
+    groups: dict[str, list[int]] = defaultdict(list)
+    for i, task_id in enumerate(tasks):
+        groups[task_id].append(i)
+    for group in groups.values():
         for i, outcome in zip(group, _outcomes([episodes[valid[i]].reward for i in group], scale.outcome), strict=True):
             outcomes[i] = outcome
     advantages = [[0.0] * len(episode.turns) for episode in episodes]
