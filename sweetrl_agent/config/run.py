@@ -41,7 +41,7 @@ class RunArguments:
     )
     ray_workers: int = setting(
         0,
-        "Ray workers for rollouts, candidates and ranking, one thread each; 0 uses this process. Same bytes as this process with `threads` 1.",
+        "Ray workers for rollouts, candidates and ranking, one thread each; 0 uses this process. Same bytes as this process with `threads` 1; of on-policy algorithms, where products do not depend on the size of a batch (AMX: in the last bits).",
     )
     ray_address: str = setting("", "Address of a Ray cluster; empty starts one on this machine.")
     max_void: float = setting(

@@ -175,7 +175,11 @@ def test_the_environment_grades_the_answers(packaged):
     with open_ranker(run, "gain") as rank:
         state = State(task.id, run.seed, messages)
         right, asked, wrong = rank(state, task.hidden.reference, Candidates(texts, [False] * 3))
+        assert (rank.costs["ranked_turns"], rank.costs["verified_turns"]) == (3, 2) and rank.costs["scored_tokens"] > 0
         (cut,) = rank(state, task.hidden.reference, Candidates(texts[:1], [True]))
+    with open_ranker(run, "untrained") as rank:
+        rank(state, task.hidden.reference, Candidates(texts, [False] * 3))
+        assert {*rank.taken_costs()} == {"scored_tokens"} and not rank.costs
     assert cut == wrong  # an answer that the limit of tokens cut is not graded
     assert right > ENDING > asked > 0 > -ENDING + 1 > wrong
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sweetrl_agent.algorithms.sweet import _preference
 from sweetrl_agent.bridges.turn_credit import sequences_of
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.core.hint import HINT
@@ -27,6 +26,7 @@ from sweetrl_agent.policies.vllm import VLLMPolicy
 from sweetrl_agent.trainers.learner import Learner
 from sweetrl_agent.trainers.offline import action_tokens
 from sweetrl_agent.trainers.sft import sft_dataset
+from sweetrl_agent.trainers.trl.precomputed import preference
 
 from ..families import FAMILIES, PIECES, build_tokenizer
 
@@ -199,7 +199,7 @@ def test_preferences_of_the_actor(family, turns, history, has_system, worse):
     *before, last = _messages(turns)
     model = SimpleNamespace(system_prompt=instructions, history=history)
     row = {"prompt": before, "chosen": last["content"], "chosen_thought": turns[-1][2], "rejected": worse}
-    found = _preference(row, SimpleNamespace(config=SimpleNamespace(model=model)), chat)
+    found = preference(row, chat, model)
     assert found["prompt_ids"] == _policy(chat, instructions, history).speaker.prompt(before)
     end = chat.tokenizer.convert_tokens_to_ids(chat.template.end)
     for side in ("chosen", "rejected"):

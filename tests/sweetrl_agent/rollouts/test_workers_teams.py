@@ -9,9 +9,11 @@ from sweetrl_agent.algorithms import malt
 from sweetrl_agent.evaluation import comparison_job
 from sweetrl_agent.trainers.run import Run
 
+#: With eight tasks, as many dialogues are sampled at once in this process as by a worker: on some processors (AMX) the last bits of a product depend on
+#: the number of its rows.
 SETTINGS = {
     "maporl": ("Debate-v0", {"rounds": 2, "tasks": 8, "iterations": 2, "trained_coders": 1, "policies": "agent"}),
-    "at_grpo": ("Team-v0", {"agents": ["generator", "verifier", "refiner"], "tasks": 4, "iterations": 2, "k": 2}),
+    "at_grpo": ("Team-v0", {"agents": ["generator", "verifier", "refiner"], "tasks": 8, "iterations": 2, "k": 2}),
     "malt": ("Team-v0", {"n": 2, "sft_epochs": 1.0, "dpo_epochs": 1.0}),
 }
 
