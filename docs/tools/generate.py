@@ -264,13 +264,15 @@ AGENTS = {
     "pretrained": "base model",
     "initial": "after SFT",
     "trained": "after SWEET-RL",
+    "trained_apart": "after SWEET-RL, answers apart",
+    "trained_both": "after SWEET-RL, more pairs of questions",
     "single_turn": "base model (no question)",
     "told_everything": "base model (all wishes given)",
 }
 
 
 def recipe(file: str, *pairs: str) -> str:
-    """Tests passed, success, and what was asked, heard and written down; then differences of tests passed in points, paired by task."""
+    """Tests passed, success, and what was asked, heard and written down; then differences in points, paired by task, of tests passed and, where recorded, wishes heard."""
     recorded = _recorded(file)
     rows = []
     for one in recorded["agents"]:
@@ -284,10 +286,11 @@ def recipe(file: str, *pairs: str) -> str:
         to, start = pair.split("-")
         one = next(one for one in recorded["differences"] if (one["to"], one["from"], one["split"]) == (to, start, "all"))
         by_seed = ", ".join(f"{100 * value:+.1f}" for value in one["by_run"].values())
-        gain = _points(one["tests_passed"]["difference"], one["tests_passed"]["ci95"])
-        more.append((f"{AGENTS[to]} minus {AGENTS[start]}", str(one["tasks"]), gain, by_seed))
+        gains = [_points(one[name]["difference"], one[name]["ci95"]) for name in ("tests_passed", "heard") if name in one]
+        more.append((f"{AGENTS[to]} minus {AGENTS[start]}", str(one["tasks"]), *gains[:1], by_seed, *gains[1:]))
     agents = table(("agent", "episodes", "tests passed", "success", "questions", "wishes heard", "of these written down"), rows)
-    return agents + table(("points of tests passed", "tasks", "difference", "by seed"), more)
+    heard = ["points of wishes heard"] if more and len(more[0]) > 4 else []
+    return agents + table(("points of tests passed", "tasks", "difference", "by seed", *heard), more)
 
 
 SIDES = {
