@@ -9,6 +9,7 @@ import gymnasium as gym
 import pytest
 
 from colbench_gym.catalog import ids
+from colbench_gym.errors import ColBenchError
 from colbench_gym.simulators import SIMULATORS, make
 from sandboxes.named import load_named
 
@@ -23,13 +24,15 @@ def test_no_environment_takes_a_wrong_type_or_fails_without_a_sentence(name):
         for value in WRONG:
             try:
                 kind(**({"env": "LMRL-Maze-v0", "roles": "debaters:2x1"} if "Any" in name else {}) | {argument: value}).close()
-            except (ValueError, ImportError) as error:
+            except ValueError as error:
                 refused += 1
                 assert f"`{argument}`" in str(error) or argument in ("tasks", "roles", "maze", "observed", "faithful"), (
                     argument,
                     value,
                     error,
                 )
+            except ColBenchError:  # a right type on a machine without a browser
+                pass
     assert refused > len(WRONG)
 
 
