@@ -339,10 +339,10 @@ def open_verifier(run: Run) -> Iterator[Ranking]:
 def _embeddings(critic: Any) -> list[torch.nn.Module]:
     """The input embeddings of a critic's models, which every token that is read passes once."""
     modules = (module for value in vars(critic).values() if isinstance(value, torch.nn.Module) for module in value.modules())
-    found = {
+    embeddings = {
         id(part): part for module in modules if isinstance(module, PreTrainedModel) if (part := module.get_input_embeddings())
     }
-    return list(found.values())
+    return list(embeddings.values())
 
 
 def _count_tokens(costs: Counter[str], module: Any, inputs: tuple[Any, ...]) -> None:

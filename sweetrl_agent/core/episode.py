@@ -141,8 +141,8 @@ class Episode:
         """The dialogue that the agent saw before turn `turn`, counted from 1: o_t of the paper."""
         agent = self.turns[turn - 1].agent if turn <= len(self.turns) else AGENT
         seen = view_of(self.messages, agent)
-        said = [i for i, message in enumerate(seen) if message["role"] == "assistant"]
-        return seen[: dict(enumerate(said)).get(sum(earlier.agent == agent for earlier in self.turns[: turn - 1]))]
+        own_turns = [i for i, message in enumerate(seen) if message["role"] == "assistant"]
+        return seen[: dict(enumerate(own_turns)).get(sum(earlier.agent == agent for earlier in self.turns[: turn - 1]))]
 
     def until(self, turn: int, last: Turn) -> Episode:
         """The episode up to turn `turn`, counted from 1, with another last turn: a fresh action in the state before it."""

@@ -39,23 +39,27 @@ from sweetrl_agent.trainers.run import Run
 Evaluations = Mapping[int, Sequence[Row]]
 
 
+def _of_split(evaluations: Evaluations, split: str) -> list[tuple[int, Row]]:
+    return [(seed, row) for seed, own in evaluations.items() for row in own if row["split"] == split]
+
+
 def kept_tasks(evaluations: Evaluations, split: str) -> set[str]:
     """Ids of the tasks of a split that every algorithm has played on every seed, and that are void for none: all are evaluated on the same tasks."""
-    rows = [(seed, row) for seed, own in evaluations.items() for row in own if row["split"] == split]
-    played: dict[tuple[str, int], set[str]] = {(row["agent"], seed): set() for _, row in rows for seed in evaluations}
-    for seed, row in rows:
+    of_split = _of_split(evaluations, split)
+    played: dict[tuple[str, int], set[str]] = {(row["agent"], seed): set() for _, row in of_split for seed in evaluations}
+    for seed, row in of_split:
         played[row["agent"], seed].add(row["task_id"])
-    return set.intersection(*played.values()) - {row["task_id"] for _, row in rows if row["outcome"] == "void"}
+    return set.intersection(*played.values()) - {row["task_id"] for _, row in of_split if row["outcome"] == "void"}
 
 
 def tables(
     evaluations: Evaluations, split: str, metrics: Sequence[str] = ("success", "tests_passed")
 ) -> dict[str, dict[str, Scores]]:
     """Scores of every algorithm on the kept tasks of one split by metric, each shape (S, T): mean over a task's episodes, rows by seed, columns by task."""
-    rows = [(seed, row) for seed, own in evaluations.items() for row in own if row["split"] == split]
-    names, kept = dict.fromkeys(row["agent"] for _, row in rows), kept_tasks(evaluations, split)
+    of_split = _of_split(evaluations, split)
+    names, kept = dict.fromkeys(row["agent"] for _, row in of_split), kept_tasks(evaluations, split)
     by_name: dict[str, dict[int, list[Row]]] = {name: {seed: [] for seed in evaluations} for name in names}
-    for seed, row in rows:
+    for seed, row in of_split:
         if row["task_id"] in kept:
             by_name[row["agent"]][seed].append(row)
     return {metric: {name: task_table(own, metric) for name, own in by_name.items() if kept} for metric in metrics}

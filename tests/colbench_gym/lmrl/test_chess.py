@@ -275,6 +275,11 @@ def test_wrong_pieces_are_refused(pieces):
     assert str(error.value) == f"`pieces` must be a list with some of ('kQK', 'kRK', 'kQRK', 'kRRK'), got {pieces!r}."
 
 
+def test_pieces_that_are_one_text_are_refused():
+    with pytest.raises(ValueError, match="^`pieces` must be a sequence of str, got 'kQK'.$"):
+        Endgames(pieces="kQK")
+
+
 @pytest.mark.parametrize("name", ["Chess", "Endgames"])
 def test_without_python_chess_one_sentence_says_how_to_get_it(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "chess", None)

@@ -11,7 +11,6 @@ import types
 from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -235,7 +234,7 @@ def test_what_is_cut_is_said_as_in_an_episode():
     said = []
 
     class Env:
-        metrics, messages, hidden_information = MappingProxyType({}), ({"role": "user", "content": "?"},), ""
+        metrics, messages, hidden_information = types.MappingProxyType({}), ({"role": "user", "content": "?"},), ""
 
         def get_state(self):
             return 0

@@ -266,6 +266,12 @@ def test_an_address_with_a_password_is_refused_and_not_repeated(address: Any) ->
     assert PASSWORD not in "".join(traceback.format_exception(caught.value))
 
 
+def test_an_address_of_another_type_is_refused_and_a_password_in_it_not_repeated() -> None:
+    for address, got in ((7, "7"), ([f"http://u:{PASSWORD}@h/v1"], "list")):
+        with pytest.raises(ValueError, match=f"^`base_url` must be text or None, got {got}.$"):
+            make({"name": "openai", "model": "m", "base_url": address})
+
+
 def test_a_wrong_argument_does_not_repeat_the_others() -> None:
     with pytest.raises(ValueError, match="^The 'openai' simulator takes model, base_url") as caught:
         make({"name": "openai", "model": "m", "base_url": f"http://u:{PASSWORD}@h/v1", "api_key": KEY})
