@@ -43,7 +43,7 @@ from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import require, setting
 from sweetrl_agent.core.work import Lengths, Work
 from sweetrl_agent.critics.gain import DIFFERING
-from sweetrl_agent.data.pairs import turn_pairs
+from sweetrl_agent.data.pairs import ANSWERS, BY_CRITIC, BY_VERIFIER, candidate_groups, turn_pairs
 from sweetrl_agent.models.loading import initial_model, load_chat, load_policy
 from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_of_one_agent, iter_trajectories
 from sweetrl_agent.rollouts.workers import WorkerFactory, ordered_map
@@ -55,8 +55,6 @@ from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer, prefe
 Item = TypeVar("Item")
 Place = tuple[Episode, int]
 Sampled = tuple[Episode, int, Candidates]
-#: How answers among the candidates of a turn are paired.
-BY_CRITIC, APART, BY_VERIFIER = "critic", "apart", "verifier"
 #: States per batch: their candidates are sampled, scored and saved together.
 STATES_PER_BATCH = 32
 
@@ -91,8 +89,8 @@ class SweetConfig(CriticConfig):
     )
     answers: str = setting(
         BY_CRITIC,
-        "How answers among the candidates of a turn are paired: with all others by the critic ('critic'), among themselves by the critic ('apart'), or among "
-        "themselves by the verifier, which runs them ('verifier'). A critic of questions knows little about answers.",
+        "How answers among the candidates of a turn are paired: with all others by the critic ('critic'), among themselves by the critic ('apart') or the "
+        "verifier, which runs them ('verifier'). 'both' draws the pairs of 'critic' and as many of questions alone.",
     )
     last_must_answer: bool = setting(
         False,
@@ -116,7 +114,7 @@ class SweetConfig(CriticConfig):
     def __post_init__(self) -> None:
         """Refuse invalid settings of either stage."""
         super().__post_init__()
-        require("answers", self.answers, (BY_CRITIC, APART, BY_VERIFIER))
+        require("answers", self.answers, ANSWERS)
         require("actor_loss", self.actor_loss, ("sigmoid", "sigmoid_norm"))
         require_whole("actor", self.actor_batch, self.actor_micro_batch)
 
@@ -286,19 +284,15 @@ def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
             advantages = [of if ends else -np.inf for of, ends in zip(advantages, is_answer, strict=True)]
         if config.answers == BY_VERIFIER:
             advantages = [of if graded is None else graded for of, graded in zip(advantages, row["verified"], strict=True)]
-        every = list(range(len(texts)))
-        are_apart = config.answers != BY_CRITIC and not must_answer
-        groups = [[i for i in every if is_answer[i] == ends] for ends in (False, True)] if are_apart else [every]
+        groups = candidate_groups(is_answer, BY_CRITIC if must_answer else config.answers)
         rng = np.random.default_rng(derive_seed(run.seed, "pairs", *address.values()))
-        for group in groups:
-            scored = [advantages[i] for i in group]
-            for pair in turn_pairs(scored, config.pairs_per_turn, rng, config.pair_quantile):
+        for group, keeps_equal in groups:
+            for pair in turn_pairs([advantages[i] for i in group], config.pairs_per_turn, rng, config.pair_quantile):
                 better, worse = (group[i] for i in pair)
-                # Pairs of equal texts are kept for the NLL term: without them, the likelihood of answers would drop. Ties of different texts are skipped,
-                # and so are equal questions where answers are apart: the NLL term would teach a question that may be useless.
                 is_equal = texts[better] == texts[worse]
-                is_kept = is_equal and (is_answer[better] or not are_apart)
-                if advantages[better] > advantages[worse] or is_kept:
+                if advantages[better] > advantages[worse] or (
+                    is_equal and keeps_equal
+                ):  # ties of different texts teach nothing
                     # A critic reads no thoughts: where the texts are equal, no thought is better, and both sides have the same.
                     sides = {"chosen_thought": better, "rejected_thought": better if is_equal else worse}
                     thoughts = sides if "thoughts" in sampled else {}

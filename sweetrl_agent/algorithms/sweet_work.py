@@ -6,6 +6,7 @@ from colbench_gym.files import count_rows
 from sweetrl_agent.algorithms.critics import kind_of
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.work import Lengths, Work, reading, training
+from sweetrl_agent.data.pairs import BY_CRITIC
 from sweetrl_agent.trainers.stage_work import num_collected, pair_work
 
 #: Candidates that a head, and questions that a judge reads in one pass.
@@ -23,7 +24,7 @@ def works_of_critic(run: Run, critic: str, lengths: Lengths) -> dict[str, Work]:
         prompts=states * prefix, at_once=min(run.config.model.generation_batch, max(1, utterances)),
     )  # fmt: skip
     known = count_rows(run.artifact(critic, "turn_pairs.jsonl"))
-    pairs = known or states * config.pairs_per_turn
+    pairs = known or states * config.pairs_per_turn * (1 if config.answers == BY_CRITIC else 2)
     sizes = config.actor_batch, config.actor_micro_batch, config.actor_epochs
     actor = training(pairs, prefix + lengths.agent, lengths.agent, *sizes, sides=2, reads=1)
     text = f"{'' if known else 'at most '}{pairs:,} pairs, {config.actor_epochs:g} epochs"

@@ -10,6 +10,9 @@ import numpy as np
 
 from sweetrl_agent.core.episode import Episode
 
+#: How answers among the candidates of a turn are paired.
+ANSWERS = BY_CRITIC, APART, BY_VERIFIER, BOTH = "critic", "apart", "verifier", "both"
+
 
 def outcome_pairs(
     trajectories: Sequence[Episode], min_best: float = 1.0, min_difference: float = 0.0, metric: str = "tests_passed"
@@ -100,3 +103,15 @@ def turn_pairs(
         return []
     better, worse = order[:count], order[-count:]
     return [(int(rng.choice(better)), int(rng.choice(worse))) for _ in range(num_pairs)]
+
+
+def candidate_groups(is_answer: Sequence[bool], answers: str) -> list[tuple[list[int], bool]]:
+    """Indices of the candidates that are paired with each other, and whether their pairs of equal texts are kept.
+
+    Such a pair trains by the NLL term alone: it keeps answers likely, but would teach a question that may be useless. So groups of questions drop it.
+    """
+    every = list(range(len(is_answer)))
+    questions, ends = [i for i in every if not is_answer[i]], [i for i in every if is_answer[i]]
+    if answers in (APART, BY_VERIFIER):
+        return [(questions, False), (ends, True)]
+    return [(every, True), (questions, False)][: 2 if answers == BOTH else 1]

@@ -210,7 +210,8 @@ def test_pairs_of_a_turn_are_drawn_by_its_address(make):
 @pytest.mark.parametrize(
     ("answers", "pairs"),
     [
-        ("critic", {("q3", "I WANT TO ANSWER: a"), ("q3", "q1")}),
+        ("critic", {("q3", "I WANT TO ANSWER: a")}),
+        ("both", {("q3", "I WANT TO ANSWER: a"), ("q3", "q1")}),
         ("apart", {("q3", "q1"), ("I WANT TO ANSWER: b", "I WANT TO ANSWER: a")}),
         ("verifier", {("q3", "q1"), ("I WANT TO ANSWER: a", "I WANT TO ANSWER: b")}),
     ],
@@ -222,10 +223,29 @@ def test_answers_are_paired_with_questions_or_apart_by_the_critic_or_the_verifie
     verified = {"verified": [None, None, None, 1.0, 0.0]} if answers == "verifier" else {}
     write_rows(run.path("scores.jsonl"), [{"advantages": credit, **verified} for _ in STATES])
     drawn = {(row["chosen"], row["rejected"]) for row in sweet._turn_pairs(run, "sweet")}
-    assert drawn == {pair for pair in pairs if answers != "critic" or pair[1] != "q1"}
+    assert drawn == pairs
 
 
-@pytest.mark.parametrize(("answers", "kept"), [("critic", {"q", "I WANT TO ANSWER: a"}), ("apart", {"I WANT TO ANSWER: a"})])
+def test_both_draws_the_pairs_of_the_critic_and_others_of_questions(make):
+    texts, credit = ["q1", "q2", "q3", "q4", "I WANT TO ANSWER: a", "I WANT TO ANSWER: b"], [0.1, 0.2, 0.3, 0.4, -2.0, -1.0]
+
+    def drawn(answers):
+        run = make(**{"sweet.pairs_per_turn": 4, "sweet.pair_quantile": 0.5, "sweet.answers": answers})
+        write_rows(
+            run.path("candidates.jsonl"), [{"task_id": t, "episode": e, "turn": n, "texts": texts} for t, e, n in STATES]
+        )
+        write_rows(run.path("scores.jsonl"), [{"advantages": credit} for _ in STATES])
+        return [(row["turn"], row["chosen"], row["rejected"]) for row in sweet._turn_pairs(run, "sweet")]
+
+    both, by_critic = drawn("both"), drawn("critic")
+    assert [pair for i, pair in enumerate(both) if i % 8 < 4] == by_critic
+    assert {text[0] for i, (_, *pair) in enumerate(both) if i % 8 >= 4 for text in pair} == {"q"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "kept"),
+    [("critic", {"q", "I WANT TO ANSWER: a"}), ("both", {"q", "I WANT TO ANSWER: a"}), ("apart", {"I WANT TO ANSWER: a"})],
+)
 def test_of_equal_texts_answers_are_kept_and_questions_only_where_they_stand_with_answers(answers, kept, make):
     run = make(**{"sweet.pairs_per_turn": 30, "sweet.pair_quantile": 0.5, "sweet.answers": answers})
     texts = ["q", "q", "I WANT TO ANSWER: a", "I WANT TO ANSWER: a"]
