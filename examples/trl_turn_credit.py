@@ -45,7 +45,13 @@ def success(folder: Path, output: Path, tasks: str, seed: int) -> dict[str, Any]
     from sweetrl_agent.evaluate import run_evaluate
 
     results = run_evaluate(
-        [f"agent={folder}"], tasks=tasks, output=str(output), seeds=[seed], sandbox="embedded", max_new_tokens=80
+        [f"agent={folder}"],
+        tasks=tasks,
+        output=str(output),
+        seeds=[seed],
+        sandbox="embedded",
+        max_new_tokens=80,
+        system_prompt="",  # as in training: a model folder does not say what its model has read
     )
     (score,) = results["agent"].values()
     return {"success": score["success"], "ci95": score["ci95"]["success"], "n": score["n"]}

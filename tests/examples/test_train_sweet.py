@@ -7,6 +7,7 @@ import json
 import pytest
 
 from examples import train_sweet, trl_turn_credit
+from sweetrl_agent.config.packaged import FOLDER
 from tests.words import words
 
 
@@ -18,6 +19,11 @@ def test_sweet_from_python_reads_its_results(tmp_path, monkeypatch, capsys):
     assert train_sweet.main(words(sizes, output="run")) == 0
     said = capsys.readouterr().out
     assert "of 4 test tasks" in said and "--- initial\nuser: " in said and "--- trained\nuser: " in said
+
+
+def test_the_policy_is_evaluated_as_it_was_trained_without_a_system_prompt(tmp_path):
+    score = trl_turn_credit.success(FOLDER, tmp_path, f"{trl_turn_credit.TEST.removesuffix('[:300]')}[:60]", 0)
+    assert score["n"] == 60 and score["success"] > 0  # 10% of the package's policy; with instructions that it has never read, 0
 
 
 @pytest.mark.filterwarnings("ignore")  # of TRL
