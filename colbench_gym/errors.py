@@ -9,6 +9,7 @@ __all__ = [
     "AgentError",
     "ColBenchError",
     "CostError",
+    "RenderModeError",
     "SandboxError",
     "ScoringError",
     "SimulatorError",
@@ -40,6 +41,10 @@ class ScoringError(ColBenchError):
 
 class CostError(ColBenchError):
     """A request to a model server is not sent, or cannot be counted, because of `--max_cost`. It voids no episode: the command ends, and resumes."""
+
+
+class RenderModeError(TypeError, ValueError):
+    """An environment does not have a render mode. Stable-Baselines3's `make_vec_env` asks for "rgb_array", and after a TypeError goes on without a mode."""
 
 
 class AgentError(ColBenchError):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from colbench_gym.agents.agent import Agent, FunctionAgent, Messages, Said
@@ -32,10 +33,18 @@ class MenuAgent(Agent):
         self.actions, self.act = actions, act
 
     def say(self, messages: Messages, seed: int, hidden: str = "") -> Said:
-        """See `Agent.say`."""
+        """See `Agent.say`.
+
+        Raises:
+            ValueError: If `act` returns none of the actions.
+        """
         observation, mask = self.actions.observe(messages), self.actions.allowed(messages)
-        action = int(self.act(observation, mask, np.random.default_rng(seed)))
-        return Said(self.actions.say(action, messages))
+        action = self.act(observation, mask, np.random.default_rng(seed))
+        if not Discrete(self.actions.count).contains(action):
+            raise ValueError(
+                f"`act` must return an integer from 0 to {self.actions.count - 1}, got {action!r} (Stable-Baselines3's `predict` returns a pair)."
+            )
+        return Said(self.actions.say(int(action), messages))
 
 
 def uniform(observation: Observation, mask: NDArray[np.bool_], random: np.random.Generator) -> int:
@@ -60,7 +69,10 @@ def own_agent(given: Any, menu: Callable[[], DialogueActions | None], reasoning:
     if hasattr(made, "act"):
         actions = menu()
         if actions is None:
-            raise ValueError("A policy with `act` chooses from a menu, which only the embedded tasks have.")
+            raise ValueError(
+                "A policy with `act` chooses from the environment's menu, `discrete_actions`, which these tasks do not have. With a menu of your own, "
+                "write a function of the messages: menu.say(choose(menu.observe(messages)), messages)."
+            )
         return MenuAgent(actions, made.act)
     if callable(made):
         return FunctionAgent(made, reasoning)

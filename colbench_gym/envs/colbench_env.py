@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 import gymnasium as gym
 
 from colbench_gym.dialogue import Dialogue
-from colbench_gym.errors import ColBenchError, CostError
+from colbench_gym.errors import ColBenchError, CostError, RenderModeError
 from colbench_gym.generators import PrivateGenerators
 from colbench_gym.outside_text import encodable
 from colbench_gym.reasoning import AUTO, Reasoning
@@ -77,7 +77,7 @@ class ColBenchEnv(gym.Env[str, str]):
         if on_world_error not in ("void", "raise"):
             raise ValueError(f"`on_world_error` must be 'void' or 'raise', got {on_world_error!r}.")
         if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(f"`render_mode` must be None or one of {self.metadata['render_modes']}, got {render_mode!r}.")
+            raise RenderModeError(f"`render_mode` must be None or one of {self.metadata['render_modes']}, got {render_mode!r}.")
         self._reasoning, self._is_cut = Reasoning(reasoning), False
         self.tasks = self.load_tasks(tasks, on_error)
         self.simulator = self._make_simulator(simulator)

@@ -8,7 +8,7 @@ global random generators are as they were afterwards.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
@@ -21,6 +21,8 @@ Messages = list[dict[str, str]]
 Act = Callable[[Messages, int], str | None]
 #: Maximum number of turns of a trial episode, and of steps of all copies after which no other episode begins.
 MOST_TURNS, ENOUGH_STEPS = 20, 90
+#: Characters of hidden information from which on it is not in a message by chance.
+LEAST_HIDDEN = 4
 
 
 #: A copy of an environment: it has `reset` and `step` of Gymnasium, `messages`, `hidden_information`, and `metrics` of the finished episode.
@@ -34,6 +36,7 @@ class Trial:
     Attributes:
         difference: Where the copies differ first, such as "the observation after turn 2"; "" if they do not differ.
         untried: Why no trial was played, or it says nothing; "" if it does.
+        tells_hidden: Whether the first message of an episode contains its hidden information (and not that of another episode, as a list of choices would).
         draws_from: Global generators that the environment has drawn from; empty where each dialogue has its own.
         num_steps: Number of steps of all copies.
         step_s: Mean seconds of a step, the first one left out if there are others; 0.0 without a step.
@@ -42,6 +45,7 @@ class Trial:
 
     difference: str = ""
     untried: str = ""
+    tells_hidden: bool = False
     draws_from: tuple[str, ...] = ()
     num_steps: int = 0
     step_s: float = 0.0
@@ -53,9 +57,11 @@ class Trial:
         return None if self.untried else not self.difference
 
     def sentence(self, env: str) -> str:
-        """What is to be said of an environment before a run, by its id; "" if its episodes repeat."""
+        """What is to be said of an environment before a run, by its id; "" if its episodes repeat and do not begin with what is hidden."""
         if self.untried:
             return f"`env` {env!r} is played in no trial episode ({self.untried}), so whether it is reproducible is not known."
+        if not self.difference and self.tells_hidden:
+            return f"`env` {env!r} tells its hidden information in the first message of an episode, so the agent reads what is meant for a critic alone."
         if not self.difference:
             return ""
         drawn = " and ".join(self.draws_from)
@@ -107,12 +113,14 @@ class _Clock:
 
     resets: list[float] = field(default_factory=list)
     steps: list[float] = field(default_factory=list)
+    openings: dict[str, str] = field(default_factory=dict)  # hidden information of an episode -> what the agent reads first
 
     def reset(self, copy: Copy, task_id: str, seed: int) -> _Moment:
         """Start an episode."""
         start = time.perf_counter()
         copy.reset(seed=seed, options={"task_id": task_id})
         self.resets.append(time.perf_counter() - start)
+        self.openings[str(copy.hidden_information)] = "\n".join(message["content"] for message in copy.messages)
         return _Moment("", 0.0, (False, False), copy.messages, copy.hidden_information, copy.metrics)
 
     def step(self, copy: Copy, action: str) -> _Moment:
@@ -150,7 +158,17 @@ def play_trial(copies: Sequence[Copy], episodes: Sequence[tuple[str, Act]], seed
             trial = _one_episode(copies, task_id, act, seed, clock)
             if trial.difference or trial.untried:
                 break
-        return clock.noted(replace(trial, draws_from=RngState.now().drawn_since(before)))
+        return clock.noted(replace(trial, tells_hidden=_tells(clock.openings), draws_from=RngState.now().drawn_since(before)))
+
+
+def _tells(openings: Mapping[str, str]) -> bool:
+    return any(
+        len(hidden) >= LEAST_HIDDEN
+        and hidden in opening
+        and not any(other in opening for other in openings if other not in hidden)
+        for hidden, opening in openings.items()
+        if len(openings) > 1
+    )
 
 
 def _one_episode(copies: Sequence[Copy], task_id: str, act: Act, seed: int, clock: _Clock) -> Trial:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import gymnasium as gym
 
+from colbench_gym.errors import RenderModeError
 from colbench_gym.reasoning import Reasoning
 from colbench_gym.spaces import ASCII
 from sandboxes.arguments import typed
@@ -78,7 +79,7 @@ class TextGame(gym.Env[str, str]):
         if max_turns < 1:
             raise ValueError(f"`max_turns` must be positive, got {max_turns!r}.")
         if render_mode not in (None, "ansi"):
-            raise ValueError(f"`render_mode` must be None or 'ansi', got {render_mode!r}.")
+            raise RenderModeError(f"`render_mode` must be None or 'ansi', got {render_mode!r}.")
         self.observation_space = gym.spaces.Text(max_length=100_000, min_length=0, charset=ASCII)
         self.action_space = gym.spaces.Text(max_length=1_000, min_length=0, charset=ASCII)
         self.max_turns, self.faithful, self.render_mode = max_turns, faithful, render_mode

@@ -40,14 +40,19 @@ class TurnCreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
         Raises:
             ValueError: If an argument is not the trainer's to choose here.
-            TypeError: If `critic` gives no credit.
+            TypeError: If `rollouts`, `critic` or `scale` is none.
         """
+        for argument, given, kind in (("rollouts", rollouts, GRPORollouts), ("scale", scale, Scale)):
+            if not isinstance(given, kind):
+                raise TypeError(f"`{argument}` must be of {kind.__name__}, got {given!r}.")
         refuse_critic(critic)
         for name in ("train_dataset", "rollout_func"):
             if name in arguments:
                 raise ValueError(f"`{name}` is that of `rollouts`; leave it out.")
         further = arguments.pop("reward_funcs", [])
         rewards = [rollouts.episode_reward, *(further if isinstance(further, list) else [further])]
+        if rollouts.episode_reward in rewards[1:]:
+            raise ValueError("`reward_funcs` follow the reward of `rollouts`, which would count twice; leave it out.")
         super().__init__(train_dataset=rollouts.dataset(), rollout_func=rollouts, reward_funcs=rewards, **arguments)
         self.rollouts, self.critic, self.credit_scale = rollouts, critic, scale
 

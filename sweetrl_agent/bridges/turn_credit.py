@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -144,8 +144,12 @@ def turn_credit(
     Raises:
         ValueError: If a turn has no tokens, or another number of log-probabilities; if an episode has several agents; if the critic's numbers are not one
             for each turn.
-        TypeError: If an episode or the critic is none.
+        TypeError: If an episode, the critic or the tokenizer is none.
     """
+    if not hasattr(tokenizer, "apply_chat_template"):
+        raise TypeError(
+            f"`tokenizer` must be a tokenizer with a chat template, such as AutoTokenizer.from_pretrained(MODEL), got {tokenizer!r}."
+        )
     chat, names = Chat(tokenizer, reasoning), public_ids or {}
     for episode in episodes:
         _refuse(episode)
@@ -171,8 +175,8 @@ def credit_of_turns(critic: Critic | Rule, episodes: Sequence[Episode]) -> list[
     A critic that scores a turn by the reply to it gives none to a turn without a reply.
 
     Raises:
-        ValueError: If the numbers are not one for each turn.
-        TypeError: If `critic` gives no credit.
+        ValueError: If the numbers are not one for each turn, or one is not finite.
+        TypeError: If `critic` gives no credit, or something else than a list of numbers for each episode.
     """
     refuse_critic(critic)
     valid = [episode for episode in episodes if not episode.is_void]
@@ -183,7 +187,7 @@ def credit_of_turns(critic: Critic | Rule, episodes: Sequence[Episode]) -> list[
             [credit_by(by_dialogue, episode.messages, episode.hidden if sees else "", needs_reply) for episode in valid]
         )
     else:
-        found = iter([list(of_turns) for of_turns in by_dialogue(valid)])
+        found = iter([_listed(of_turns) for of_turns in by_dialogue(valid)])
     none: list[float | None] = [None]
     credit = [none * len(e.turns) if e.is_void else next(found, []) for e in episodes]
     for episode, of_turns in zip(episodes, credit, strict=True):
@@ -191,7 +195,17 @@ def credit_of_turns(critic: Critic | Rule, episodes: Sequence[Episode]) -> list[
             raise ValueError(
                 f"The critic gave {len(of_turns)} numbers to the {len(episode.turns)} turns of an episode of task {episode.task_id!r}."
             )
+        if not all(value is None or math.isfinite(value) for value in of_turns):
+            raise ValueError(f"The critic gave a number that is not finite to a turn of task {episode.task_id!r}: {of_turns}.")
     return credit
+
+
+def _listed(of_turns: Any) -> list[float | None]:
+    """The credit of an episode's turns, as a function of the user's own gave it."""
+    values = list(of_turns) if isinstance(of_turns, Iterable) and not isinstance(of_turns, str) else [of_turns]
+    if not isinstance(of_turns, Iterable) or not all(value is None or isinstance(value, SupportsFloat) for value in values):
+        raise TypeError(f"The critic must give a list for each episode, with a number or None for each turn, got {of_turns!r}.")
+    return [None if value is None else float(value) for value in values]
 
 
 def refuse_critic(critic: Any) -> None:

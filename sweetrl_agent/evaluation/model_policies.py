@@ -69,6 +69,10 @@ def hub_policy(text: str) -> ModelSpec:
         ValueError: If the text rather names a folder or a policy that does not exist.
     """
     path = Path(text).expanduser()
+    if path.is_file():
+        raise ValueError(
+            f"`policies` takes folders of models, and {text[:200]!r} is a file; a policy of your own code is named by module:NAME."
+        )
     if path.parent != Path() and path.parent.is_dir():  # a folder of the user's, and no owner on the hub
         raise ValueError(
             f"`policies` names no folder: {text[:200]!r}.{nearest(text, [str(entry) for entry in path.parent.iterdir()])}"

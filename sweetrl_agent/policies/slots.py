@@ -59,8 +59,9 @@ class _SlotLayer(CacheLayerMixin):
         self.grow()
         window = self.window
         rows = window.rows[:, None]
-        self.keys[rows, :, window.positions] = key_states.transpose(1, 2)
-        self.values[rows, :, window.positions] = value_states.transpose(1, 2)
+        # Of a float32 model under autocast, keys are float32 (rotated) and values bfloat16; outside of it both are float32.
+        self.keys[rows, :, window.positions] = key_states.transpose(1, 2).to(self.keys.dtype)
+        self.values[rows, :, window.positions] = value_states.transpose(1, 2).to(self.values.dtype)
         return self.keys[window.read, :, : window.width], self.values[window.read, :, : window.width]
 
     def grow(self) -> None:

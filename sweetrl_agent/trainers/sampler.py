@@ -73,12 +73,11 @@ class Sampler:
             return list(chain.from_iterable(ordered_map(make_worker, shards(keys, DIALOGUES_PER_WORKER), run.config.run)))
         if run.config.model.engine != "transformers":
             self._renew()
-        if tasks is run.tasks:
+        if tasks == run.tasks:
             return list(chain.from_iterable(play(self.policies(), self._env, keys, run.seed, stage, **self._keeps)))
         other = run.environment(tasks, min(self._env.num_envs, len(keys)))
-        keeps = self._keeps if tasks == run.tasks else {}  # a part of the tasks is another tuple each time
         try:
-            return list(chain.from_iterable(play(self.policies(is_new=True), other, keys, run.seed, stage, **keeps)))
+            return list(chain.from_iterable(play(self.policies(is_new=True), other, keys, run.seed, stage)))
         finally:
             other.close()
 

@@ -32,6 +32,11 @@ def test_the_package_passes_its_own_tests(package):
     assert done.returncode == 0 and "4 passed" in done.stdout, done.stdout + done.stderr
 
 
+def test_its_tests_pass_inside_of_another_checkout_with_settings_of_its_own(package):
+    (package.parent / "tox.ini").write_text("[pytest]\naddopts = --no-such-option\n")
+    test_the_package_passes_its_own_tests(package)
+
+
 def test_train_takes_its_environment_at_once(package):
     done = run(package, "-m", "price_talks.demonstrations", "demonstrations.jsonl", "40")
     assert done.returncode == 0 and len((package / "demonstrations.jsonl").read_text().splitlines()) == 40, done.stderr

@@ -84,12 +84,27 @@ def test_agents_of_a_users_own():
     said = own_agent(lambda messages: messages[-1]["content"].upper(), lambda: None).say(messages, 0)
     assert (said.text, said.prompt_tokens) == ("HI.", None)
     assert isinstance(own_agent(First, lambda: menu_of(FRONTEND, SOURCE)), MenuAgent)
-    with pytest.raises(ValueError, match="^A policy with `act` chooses from a menu, which only the embedded tasks have"):
+    with pytest.raises(
+        ValueError,
+        match="^A policy with `act` chooses from the environment's menu, `discrete_actions`, which these tasks do not have",
+    ):
         own_agent(First, lambda: menu_of(BACKEND, "rows.jsonl"))
     with pytest.raises(ValueError, match="^A policy of your own must be a function of the messages"):
         own_agent(3, lambda: None)
     with pytest.raises(TypeError, match="must return the next message as a text, got NoneType"):
         FunctionAgent(lambda messages: None).say(messages, 0)
+
+
+@pytest.mark.parametrize("action", [99, -1, 1.5, None, (np.array(0), None), np.array([0])])
+def test_what_is_no_action_of_the_menu_is_refused(action, backend):
+    class Wrong:
+        def act(self, observation, mask, random):
+            return action
+
+    backend.reset(seed=0)
+    agent = own_agent(Wrong, lambda: menu_of(BACKEND, SOURCE))
+    with pytest.raises(ValueError, match=r"^`act` must return an integer from 0 to \d+, got "):
+        agent.say(backend.unwrapped.messages, 0)
 
 
 def test_random_slots_are_those_that_change_something():

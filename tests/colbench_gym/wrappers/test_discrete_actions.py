@@ -295,3 +295,16 @@ def test_stable_baselines_accepts_both(asking, layouts):
     check = pytest.importorskip("stable_baselines3.common.env_checker").check_env
     check(asking, warn=True)
     check(_design_env(layouts), warn=True)
+
+
+@pytest.mark.filterwarnings("ignore:.*render_mode='rgb_array'")
+def test_sb3_makes_vector_environments():
+    from stable_baselines3.common.env_util import make_vec_env
+
+    envs = make_vec_env(
+        "ColBench-Backend-v0", 2, wrapper_class=DiscreteActions
+    )  # asks for "rgb_array" first, and expects a TypeError
+    assert envs.reset().shape == (2, envs.observation_space.shape[0]) and envs.get_attr("render_mode") == [None, None]
+    envs.close()
+    with pytest.raises(TypeError, match="`render_mode` must be None or 'ansi', got 'rgb_array'"):
+        gym.make("LMRL-Maze-v0", render_mode="rgb_array")

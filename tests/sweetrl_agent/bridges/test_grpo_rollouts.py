@@ -19,9 +19,10 @@ from sweetrl_agent.policies.utterances import Speaker
 pytestmark = pytest.mark.filterwarnings("ignore")  # of TRL: its rollout functions are experimental
 
 
-def test_the_trainer_learns_from_the_environments_rewards(make_rollouts, make_trainer):
+@pytest.mark.parametrize("bf16", [False, True])  # True is GRPOConfig's default: a float32 model under autocast
+def test_the_trainer_learns_from_the_environments_rewards(bf16, make_rollouts, make_trainer):
     rollouts = make_rollouts("BridgeCounting-v0", tasks="seeds:0-3")
-    trainer = make_trainer(rollouts)
+    trainer = make_trainer(rollouts, bf16=bf16)
     before = {name: value.clone() for name, value in trainer.model.named_parameters()}
     trainer.train()
     assert any(not torch.equal(before[name], value) for name, value in trainer.model.named_parameters())

@@ -83,6 +83,12 @@ def test_what_the_rollouts_bring_is_not_the_callers_to_give(make_rollouts):
     rollouts = make_rollouts("BridgeCounting-v0", tasks="seeds:0-3")
     with pytest.raises(ValueError, match="`rollout_func` is that of `rollouts`"):
         TurnCreditGRPOTrainer(rollouts, constant, rollout_func=print)
+    with pytest.raises(ValueError, match="`reward_funcs` follow the reward of `rollouts`, which would count twice"):
+        TurnCreditGRPOTrainer(rollouts, constant, reward_funcs=rollouts.episode_reward)
+    with pytest.raises(TypeError, match="`rollouts` must be of GRPORollouts, got <function"):
+        TurnCreditGRPOTrainer(constant, rollouts)
+    with pytest.raises(TypeError, match="`scale` must be of Scale, got 0.5"):
+        TurnCreditGRPOTrainer(rollouts, constant, 0.5)
 
 
 def test_credit_of_another_length_stops_the_training(make_rollouts, make_trainer):

@@ -166,6 +166,11 @@ def test_episodes_that_cannot_be_told_are_refused(episodes, tiny_tokenizer, chan
 def test_a_critic_with_other_turns_is_refused(episodes, tiny_tokenizer):
     with pytest.raises(ValueError, match="gave 1 numbers to the 2 turns of an episode of task 'a'"):
         turn_credit(episodes, lambda es: [[1.0] for _ in es], tiny_tokenizer)
+    with pytest.raises(ValueError, match="a number that is not finite to a turn of task 'a'"):
+        turn_credit(episodes, lambda es: [[float("nan")] * len(e.turns) for e in es], tiny_tokenizer)
+    for flat in (lambda es: [1.0] * len(es), lambda es: ["12"] * len(es), lambda es: [["1"] * len(e.turns) for e in es]):
+        with pytest.raises(TypeError, match="must give a list for each episode, with a number or None for each turn, got "):
+            turn_credit(episodes, flat, tiny_tokenizer)
     for wrong in ({"outcome": "grpo"}, {"center": "mean"}, {"scale": "std"}, {"weight": float("nan")}, {"weight": "1"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Scale(**wrong)
@@ -177,6 +182,8 @@ def test_what_is_no_episode_and_no_critic_is_refused_in_a_sentence(episodes, tin
     for critic in ("gain", None, Critic):
         with pytest.raises(TypeError, match="`critic` must be an object with `dialogue_advantages`, such as gain_critic"):
             turn_credit(episodes, critic, tiny_tokenizer)
+    with pytest.raises(TypeError, match="`tokenizer` must be a tokenizer with a chat template, .* got 'gpt2'"):
+        turn_credit(episodes, by_number, "gpt2")
     for model in ("/no/such/folder", "./none"):
         with pytest.raises(ColBenchError, match=f"`model` must be a folder or hub name of a chat model, got '{model}'"):
             gain_critic(model)

@@ -19,7 +19,7 @@ from sweetrl_agent.core.agents import AgentPolicy
 from sweetrl_agent.core.dialogues import TextDialogues
 from sweetrl_agent.evaluate import run_evaluate
 from sweetrl_agent.rollouts.play import episodes_of, play
-from sweetrl_agent.rollouts.trial import trial_of
+from sweetrl_agent.rollouts.trial import check_trial, trial_of
 
 FOLDER = Path(__file__).parent
 GLOBAL = ("python", "numpy", "normal", "torch")
@@ -68,6 +68,14 @@ def test_what_no_generator_of_its_own_can_mend_is_seen(kind):
     found = trial(kind)
     assert found.difference and not found.is_reproducible
     assert found.difference.endswith("when one of them plays it again") == (kind == "leftover")
+
+
+@pytest.mark.parametrize(("tells", "is_told"), [("it", True), ("all", False), ("nothing", False)])
+def test_an_opening_that_tells_what_is_hidden_is_seen_and_a_list_of_choices_is_none(tells, is_told, caplog):
+    given = config(env="drawing_envs:Tells-v0", env_kwargs=json.dumps({"tells": tells}))
+    assert trial_of(given, given.record).tells_hidden == is_told
+    check_trial(given)
+    assert ("tells its hidden information in the first message" in caplog.text) == is_told
 
 
 def test_a_draw_at_construction_is_the_same_in_every_dialogue():
