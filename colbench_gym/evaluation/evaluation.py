@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -167,7 +168,10 @@ def evaluate(evaluation: Evaluation, explain: Explain | None = None) -> dict[str
 def _play(evaluation: Evaluation, folder: EvaluationFolder) -> None:
     for policy in evaluation.policies:
         for name, split in evaluation.splits.items():
-            if left := folder.left(policy.name, name):
+            left = folder.left(policy.name, name)
+            if not left:
+                print(f"{printable(policy.name)}, {name}: every episode was played by an earlier command", file=sys.stderr)
+            else:
                 keys = [Key(task.id, index) for task in split.tasks for index in range(evaluation.episodes)]
                 with policy.open(name) as players:
                     for cell in left:
