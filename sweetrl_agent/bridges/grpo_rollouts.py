@@ -82,7 +82,7 @@ class GRPORollouts:
         seed: int = 0,
         reasoning: str = AUTO,
     ) -> None:
-        """Load the tasks; the environments are made with the first batch.
+        """Load the tasks, and make an environment once; those that are played are made with the first batch.
 
         Args:
             env: Id of the environment: any Gymnasium environment over texts, as in `--env`.
@@ -114,6 +114,7 @@ class GRPORollouts:
         self.record = find_record(env, env_record).with_arguments(task.keyword_arguments())
         self.record.check(self._settings)
         self.tasks = self.record.load_tasks(tasks, task)
+        self.record.environments(self._settings, self.tasks, 1).close()  # refuses a wrong argument before a model is loaded
         self._ids = {public_id(task): task.id for task in self.tasks}
         self._envs: DialogueEnvs | None = None
         self._calls = 0

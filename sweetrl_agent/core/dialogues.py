@@ -252,6 +252,11 @@ class TextDialogue:
                 f'`info["agent"]` must name who speaks next, after `reset` and after every step, got {info.get("agent")!r}; an environment of a '
                 "single agent leaves it out everywhere."
             )
+        agents = getattr(self.env.unwrapped, "agents", ()) if "agent" in info else ()
+        if agents and agent not in agents:
+            raise TypeError(
+                f'`info["agent"]` must be one of the environment\'s `agents`, {", ".join(map(repr, agents))}; got {agent!r}.'
+            )
         return agent
 
     def _measured(self, info: Mapping[str, Any], terminated: bool) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def run(folder, *words):
 
 def test_the_package_passes_its_own_tests(package):
     done = run(package, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
-    assert done.returncode == 0 and "4 passed" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and "5 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_its_tests_pass_inside_of_another_checkout_with_settings_of_its_own(package):

@@ -140,6 +140,7 @@ def test_what_would_do_nothing_is_refused(make_rollouts, make_trainer):
         ({"seed": "x"}, "`seed` must be a valid integer"),
         ({"on_error": "skp"}, "`on_error` must be one of"),
         ({"env_kwargs": {"rewrd": "success"}}, "Did you mean 'reward'"),
+        ({"env_kwargs": {"reward": "test_passed"}}, "`reward` must be"),
         ({"env": "LMRL-Wordle-v0", "tasks": "seeds:0-9", "env_kwargs": {"vocab": 3}}, "'LMRL-Wordle-v0' cannot be made"),
     ],
 )

@@ -50,6 +50,14 @@ def test_an_agent_without_a_policy_and_a_step_without_a_name_are_refused():
         played(policies, dialogues(Forgets, 1), [EpisodeKey("0")], "x")
 
 
+def test_an_agent_that_the_environment_does_not_name_is_refused():
+    class Misspelt(Halves):
+        agents = ("scot", "guesser")
+
+    with pytest.raises(TypeError, match="must be one of the environment's `agents`, 'scot', 'guesser'; got 'scout'"):
+        played(two_policies(), dialogues(Misspelt, 1), [EpisodeKey("0")], "x")
+
+
 def test_pairs_of_episodes_of_several_agents_are_refused(make_run):
     run = make_run()
     episodes = played(two_policies(), dialogues(Halves, 1), [EpisodeKey("0")], "x")
