@@ -9,6 +9,7 @@ where a table is out of date.
     results FILE NAME...          success of some algorithms, from benchmarks/results/FILE.json
     differences FILE SPLIT A-B... paired differences of the same file, in points
     returns FILE NAME=PAPER...    raw returns of some algorithms, beside the paper's
+    samples FILE                  dialogues and turns that algorithms play until a return, from `benchmarks/samples_to_return.py`
     games FILE=EXPERT...          mean raw returns of all algorithms of several files, beside the expert's
     speeds FILE                   tokens a second and peak memory of `benchmarks/pretrained_speed.py`, beside the plain library's
     families                      what works with each family of models, as `tests/sweetrl_agent/matrix.py` recorded it
@@ -23,6 +24,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -202,8 +204,30 @@ def returns(file: str, *names: str) -> str:
         by_seed = ", ".join(f"{value:.2f}" for value in of["metric_by_seed"])
         rows.append((titles()[name], f"{of['return']:.2f} ({low:.2f} to {high:.2f})", by_seed, gain, paper))
     one = recorded["algorithms"][first]["test"]
-    note = f"\n{one['n']} test tasks, {one['seeds']} seeds; 95% intervals over seeds and tasks. The paper's returns are of single runs.\n"
-    return table(("return", "mean", "by seed", f"more than {titles()[first]}", "paper"), rows) + note
+    note = f"\n{one['n']} test tasks, {one['seeds']} seeds; 95% intervals over seeds and tasks."
+    head = ("return", "mean", "by seed", f"more than {titles()[first]}", "paper")
+    if not any(paper for *_, paper in rows):
+        return table(head[:-1], [row[:-1] for row in rows]) + note + "\n"
+    return table(head, rows) + note + " The paper's returns are of single runs.\n"
+
+
+def samples(file: str) -> str:
+    """Dialogues and turns until a return is reached, medians over the seeds that reach it, as `benchmarks/samples_to_return.py` recorded them."""
+    from sweetrl_agent.algorithms.registry import titles
+
+    found = _recorded(file)["algorithms"]
+    levels = list(next(iter(found.values())))
+    rows = [(titles()[name], *(_needed(of[level]) for level in levels)) for name, of in found.items()]
+    return table(("dialogues (turns) until the return is", *levels), rows)
+
+
+def _needed(seeds: Sequence[dict[str, int] | None]) -> str:
+    """The medians of what the seeds needed that reached a return, and how many did if not all."""
+    there = [seed for seed in seeds if seed]
+    if not there:
+        return "not reached"
+    dialogues, turns = (median(seed[name] for seed in there) for name in ("episodes", "environment_turns"))
+    return f"{dialogues:,.0f} ({turns:,.0f})" + (f", {len(there)} of {len(seeds)} seeds" if len(there) < len(seeds) else "")
 
 
 def leaderboard() -> str:
@@ -361,6 +385,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "result": result,
     "differences": differences,
     "returns": returns,
+    "samples": samples,
     "games": games,
     "leaderboard": leaderboard,
     "speeds": speeds,
