@@ -85,11 +85,8 @@ class Task(PublicTask):
 
     @property
     def public_id(self) -> str:
-        """An id that reveals no hidden information. The `id` of an embedded task spells its family's topics and the choices on them."""
-        source, _, rest = self.id.partition("/")
-        if source != "embedded":
-            return self.id
-        return f"{source}/{rest.partition('/')[0]}/{hashlib.sha256(self.id.encode()).hexdigest()[:16]}"
+        """An id that reveals no hidden information, see `public_id`."""
+        return public_id(self.id)
 
     def public(self) -> PublicTask:
         """Return only the public part, which an agent may see."""
@@ -107,6 +104,14 @@ class Task(PublicTask):
     def function_name(self) -> str:
         """Name of the function that the agent must write; empty if the signature has none."""
         return name_in(self.signature)
+
+
+def public_id(task_id: str) -> str:
+    """A task's id as an agent may read it: that of an embedded task spells its family's topics and the choices on them, and becomes a digest."""
+    source, _, rest = task_id.partition("/")
+    if source != "embedded":
+        return task_id
+    return f"{source}/{rest.partition('/')[0]}/{hashlib.sha256(task_id.encode()).hexdigest()[:16]}"
 
 
 def name_in(signature: str) -> str:

@@ -20,7 +20,6 @@ from sweetrl_agent.algorithms.critic_settings import critic_folder
 from sweetrl_agent.algorithms.critics import CRITICS, check_needs, hidden_for, kind_of, open_critic
 from sweetrl_agent.algorithms.registry import ALGORITHMS, refuse_missing, register
 from sweetrl_agent.algorithms.settings import read
-from sweetrl_agent.bridges.grpo_rollouts import public_id
 from sweetrl_agent.bridges.turn_credit import DEFAULT, RAW, SCHEMA, Scale, TurnCredit, credit_by, turn_credit
 from sweetrl_agent.config.command_line import ending_with
 from sweetrl_agent.core.episode import Episode
@@ -108,13 +107,12 @@ def export(given: CreditArguments, settings: dict[str, Any]) -> dict[str, Any]:
     scale, model = given.made(is_algorithm), run.config.model
     credit = algorithm_credit(run, name, episodes) if is_algorithm else critic_credit(run, name, episodes)
     by_episode = dict(zip((e.key for e in episodes), credit, strict=True))
-    names = {task.id: public_id(task) for task in run.train}
     rows = turn_credit(
         episodes, lambda valid: [by_episode[e.key] for e in valid], load_chat(run.initial_model, model).tokenizer, system_prompt(model), scale,
-        model.reasoning, names,
+        model.reasoning,
     )  # fmt: skip
     about: dict[str, Any] = {
-        "schema": SCHEMA, "run": given.run, "critic": name, "settings": settings, "scale": asdict(scale), "model": run.initial_model, "episodes": len(episodes),
+        "schema": SCHEMA, "run": given.run, "critic": name, "settings": settings, "scale": asdict(scale), "model": run.initial_model, "temperature": model.temperature, "episodes": len(episodes),
         "rows": len(rows), "unit": "nats" if name == "gain" else "", "accuracy": _accuracy(run, episodes, credit),
     }  # fmt: skip
     out = Path(given.out)

@@ -162,9 +162,17 @@ class GRPORollouts:
         return self._output(chat)
 
     def episode_reward(
-        self, prompts: Any, completions: Any, episode: Sequence[Mapping[str, Any]], **extra: Any
+        self, prompts: Any, completions: Any, episode: Sequence[Mapping[str, Any]] = (), **extra: Any
     ) -> list[float | None]:
-        """The reward of every dialogue, None for a void one; also logs the means of the environment's metrics. Pass it in `reward_funcs`."""
+        """The reward of every dialogue, None for a void one; also logs the means of the environment's metrics, and the share of sampled tokens that train.
+
+        Pass it in `reward_funcs`.
+
+        Raises:
+            ValueError: If the trainer does not play the dialogues.
+        """
+        if not episode:
+            raise ValueError("The trainer plays no dialogues of `GRPORollouts`: pass the object as `rollout_func` too.")
         valid = [outcome["metrics"] for outcome in episode if outcome["reward"] is not None]
         for name in ("success", "answered", "turns", self.record.metric):
             values = [float(metrics[name]) for metrics in valid if name in metrics]
@@ -172,6 +180,9 @@ class GRPORollouts:
                 extra["log_metric"](name, sum(values) / len(values))
         if "log_metric" in extra:
             extra["log_metric"]("void", 1 - len(valid) / len(episode))
+            sampled = sum(len(turn.token_ids) for played in self.episodes for turn in played.turns)
+            trained = sum(turn > 0 for of_tokens in self.turn_ids for turn in of_tokens)
+            extra["log_metric"]("trained_tokens", trained / max(sampled, 1))
         return [outcome["reward"] for outcome in episode]
 
     def close(self) -> None:
@@ -184,7 +195,8 @@ class GRPORollouts:
         name = prompt[-1].get("task_id") if isinstance(prompt, list) and prompt else None
         if name not in self._ids:
             raise ValueError(
-                f"`train_dataset` must be that of `GRPORollouts.dataset`, whose prompts name their task; got a prompt of task {name!r}."
+                "`train_dataset` (and `eval_dataset`) must be that of `GRPORollouts.dataset`, whose prompts name their task; got a prompt of task "
+                f"{name!r}. Other tasks are for `python -m sweetrl_agent.evaluate`."
             )
         return self._ids[name]
 

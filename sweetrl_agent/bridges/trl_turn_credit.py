@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from sweetrl_agent.bridges.grpo_rollouts import GRPORollouts  # first: it says so where TRL is missing
@@ -71,6 +72,11 @@ class TurnCreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         episodes = self.rollouts.episodes
         credited = [(e.task_id, of) for e, of in zip(episodes, credit_of_turns(self.critic, episodes), strict=True)]
         everyone: list[tuple[str, TurnCredit]] = gather_object(credited)
+        numbers = [value for _, of in everyone for value in of if value is not None]
+        mean, std = (float(np.mean(numbers)), float(np.std(numbers))) if numbers else (0.0, 0.0)
+        logged: Any = self._metrics["train" if getattr(self.model, "training", True) else "eval"]
+        for name, value in (("mean", mean), ("std", std), ("turns", len(numbers))):
+            logged[f"credit/{name}"].append(value)
         terms = credit_terms([task_id for task_id, _ in everyone], [of for _, of in everyone], self.credit_scale)
         first = self.accelerator.process_index * len(credited)
         return terms[first : first + len(credited)]

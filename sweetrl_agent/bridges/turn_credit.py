@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, SupportsFloat
 
@@ -27,6 +27,7 @@ import numpy as np
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from colbench_gym.reasoning import AUTO
+from colbench_gym.tasks.task import public_id
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.critic import Critic, all_advantages
 from sweetrl_agent.core.dialogues import AGENT
@@ -125,7 +126,6 @@ def turn_credit(
     system_prompt: str = "",
     scale: Scale = DEFAULT,
     reasoning: str = AUTO,
-    public_ids: Mapping[str, str] | None = None,
 ) -> list[TokenCredit]:
     """Advantages of every sampled token of episodes.
 
@@ -136,7 +136,6 @@ def turn_credit(
         system_prompt: The agent's instructions; they are part of `prompt_ids`.
         scale: How credit and return become an advantage.
         reasoning: How the agent's model marks thoughts, as `--reasoning`.
-        public_ids: Ids that a row may show, by `Episode.task_id`: the id of an embedded task spells what is hidden. None for the ids as they are.
 
     Returns:
         The rows of the episodes in order. An episode without a turn has none.
@@ -144,25 +143,27 @@ def turn_credit(
     Raises:
         ValueError: If a turn has no tokens, or another number of log-probabilities; if an episode has several agents; if the critic's numbers are not one
             for each turn.
-        TypeError: If an episode, the critic or the tokenizer is none.
+        TypeError: If an episode, the critic, the tokenizer or `scale` is none.
     """
     if not hasattr(tokenizer, "apply_chat_template"):
         raise TypeError(
             f"`tokenizer` must be a tokenizer with a chat template, such as AutoTokenizer.from_pretrained(MODEL), got {tokenizer!r}."
         )
-    chat, names = Chat(tokenizer, reasoning), public_ids or {}
+    if not isinstance(scale, Scale):
+        raise TypeError(f"`scale` must be of Scale, got {scale!r}.")
+    chat = Chat(tokenizer, reasoning)
     for episode in episodes:
         _refuse(episode)
     credit = credit_of_turns(critic, episodes)
     advantages = turn_advantages(episodes, credit, scale)
     rows: list[TokenCredit] = []
     for episode, of_turns, advantage in zip(episodes, credit, advantages, strict=True):
-        reward, name = None if episode.is_void else episode.reward, names.get(episode.task_id, episode.task_id)
+        reward = None if episode.is_void else episode.reward
         for number, part in enumerate(sequences_of(episode, system_prompt, chat)):
             by_token = [advantage[turn - 1] if turn else 0.0 for turn in part.turn_ids]
             rows.append(
                 TokenCredit(
-                    name, episode.index, number, reward, list(of_turns), part.prompt_ids, part.completion_ids, part.mask,
+                    public_id(episode.task_id), episode.index, number, reward, list(of_turns), part.prompt_ids, part.completion_ids, part.mask,
                     part.turn_ids, part.logprobs, by_token,
                 )
             )  # fmt: skip

@@ -31,7 +31,7 @@ def test_a_critics_credit_is_that_of_its_turns(small_run, tmp_path, capsys):
         small_run, tmp_path, capsys, "--critic", "untrained", "--outcome", "none", "--center", "none", "--scale", "none"
     )
     printed = capsys.readouterr().out
-    assert about["episodes"] == 9 and about["rows"] == len(rows) and about["critic"] == "untrained"
+    assert about["episodes"] == 9 and about["rows"] == len(rows) and about["critic"] == "untrained" and about["temperature"] > 0
     assert "rows of 9 dialogues" in printed and ("rank correlation" in printed) == (about["accuracy"] is not None)
     assert {path: path.stat().st_mtime_ns for path in sorted(small_run.rglob("*"))} == before  # the run is only read
     run = open_recorded(str(small_run), ["untrained"])

@@ -29,6 +29,8 @@ def test_the_trainer_learns_from_the_environments_rewards(bf16, make_rollouts, m
     logged = [row for row in trainer.state.log_history if "reward" in row]
     mean = sum(episode.reward for episode in rollouts.episodes) / 8
     assert logged[-1]["reward"] == pytest.approx(mean) and logged[-1]["turns"] == 2.0 and logged[-1]["void"] == 0.0
+    sampled = sum(len(turn.token_ids) for episode in rollouts.episodes for turn in episode.turns)
+    assert logged[-1]["trained_tokens"] == pytest.approx(sum(map(bool, sum(rollouts.turn_ids, []))) / sampled)
     assert len({(episode.task_id, episode.index) for episode in rollouts.episodes}) == 8
 
 
@@ -125,7 +127,7 @@ def test_what_would_do_nothing_is_refused(make_rollouts, make_trainer):
     rollouts = make_rollouts("BridgeCounting-v0", tasks="seeds:0-3")
     with pytest.raises(ValueError, match="`top_k` is not a setting of the dialogues' sampling; leave it at 0"):
         make_trainer(rollouts, top_k=5).train()
-    with pytest.raises(ValueError, match="`train_dataset` must be that of `GRPORollouts.dataset`"):
+    with pytest.raises(ValueError, match="must be that of `GRPORollouts.dataset`"):
         rollouts([[{"role": "user", "content": "Hello"}]], make_trainer(rollouts))
 
 

@@ -55,6 +55,8 @@ def test_the_loss_is_the_mean_over_the_tokens_of_their_turns_advantage(make_roll
     trainer.model.train()
     given = trainer._generate_and_score_completions(batch)
     assert given["advantages"].shape == given["completion_ids"].shape
+    logged = trainer._metrics["train"]
+    assert logged["credit/mean"] == [0.5] and logged["credit/std"] == [0.5] and logged["credit/turns"] == [16.0]
     expected = 0.0
     for row, turns in enumerate(rollouts.turn_ids):
         values, mask = given["advantages"][row].tolist(), given["completion_mask"][row] * given["tool_mask"][row]

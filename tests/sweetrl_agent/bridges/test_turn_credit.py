@@ -69,11 +69,10 @@ def test_rows_are_the_tokens_of_the_dialogue_with_the_credit_of_their_turn(episo
 
 
 def test_no_row_tells_what_is_hidden_and_json_keeps_every_digit(episodes, tiny_tokenizer):
-    rows = turn_credit(
-        episodes, lambda es: [[1e-7 / 3] * len(e.turns) for e in es], tiny_tokenizer, scale=RAW, public_ids={"a": "public"}
-    )
+    named = [replace(episode, task_id=f"embedded/standard/largest+tax/{episode.task_id}") for episode in episodes]
+    rows = turn_credit(named, lambda es: [[1e-7 / 3] * len(e.turns) for e in es], tiny_tokenizer, scale=RAW)
     read = json.loads(json.dumps(rows[0].to_row()))
-    assert read["task_id"] == "public" and read["schema"] == 1
+    assert read["task_id"].startswith("embedded/standard/") and "tax" not in read["task_id"] and read["schema"] == 1
     assert read["advantages"][0] == 1e-7 / 3 == read["turn_credit"][0]
     assert CANARY not in json.dumps([row.to_row() for row in rows])
     assert CANARY not in "".join(tiny_tokenizer.decode(row.prompt_ids + row.completion_ids) for row in rows)
