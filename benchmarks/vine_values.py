@@ -32,7 +32,7 @@ from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm
 
 MAZE = "double_t"
 #: Columns of the table.
-COLUMNS = ("return", "value_error", "value_correlation", "environment_turns", "generated_tokens")
+COLUMNS = ("return", "value_error", "value_correlation", "commands", "environment_turns", "generated_tokens")
 
 
 def command_probabilities(batch: Batch) -> dict[Cell, dict[str, float]]:
@@ -40,11 +40,10 @@ def command_probabilities(batch: Batch) -> dict[Cell, dict[str, float]]:
     layout, env, probabilities = layout_of(MAZE), make(MAZE), {}
     for cell in layout.starts:
         observation, _ = env.reset(options={"position": cell})
+        said = [move.strip() for move in MOVES]  # as the agent says them: without the line feed
         dialogues = [
-            Episode(
-                "", 0, [{"role": "user", "content": observation}, {"role": "assistant", "content": move}], [Turn(move)], {"outcome": "ended"}, 0.0
-            )
-            for move in MOVES
+            Episode("", 0, [{"role": "user", "content": observation}, {"role": "assistant", "content": text}], [Turn(text)], {"outcome": "ended"}, 0.0)
+            for text in said
         ]  # fmt: skip
         scores = batch.score(dialogues)
         probabilities[cell] = {move: math.exp(sum(of_turns[0])) for move, of_turns in zip(MOVES, scores, strict=True)}
@@ -67,8 +66,9 @@ def exact_values(probabilities: Mapping[Cell, Mapping[str, float]], max_turns: i
 
 
 def value_metrics(batch: Batch, max_turns: int, estimated: Sequence[Sequence[float | None]]) -> dict[str, float]:
-    """Root mean squared error of values, and their correlation with the exact ones, over the visited states that have one."""
-    values, pairs = exact_values(command_probabilities(batch), max_turns), list[tuple[float, float]]()
+    """Root mean squared error of values and their correlation with the exact ones, over the visited states that have one; mean probability of the commands."""
+    chances = command_probabilities(batch)
+    values, pairs = exact_values(chances, max_turns), list[tuple[float, float]]()
     for episode, of_turns in zip(batch.episodes, estimated, strict=True):
         for turn, value in enumerate(of_turns):
             if value is not None and (cell := read_position(episode.messages[2 * turn]["content"])):
@@ -76,7 +76,8 @@ def value_metrics(batch: Batch, max_turns: int, estimated: Sequence[Sequence[flo
     found, exact = np.array(pairs).T
     spread = float(found.std() * exact.std())
     correlation = float(np.corrcoef(found, exact)[0, 1]) if spread > 0 else 0.0
-    return {"value_error": float(np.sqrt(np.mean((found - exact) ** 2))), "value_correlation": correlation}
+    known = float(np.mean([sum(of_cell.values()) for of_cell in chances.values()]))
+    return {"value_error": float(np.sqrt(np.mean((found - exact) ** 2))), "value_correlation": correlation, "commands": known}
 
 
 def _limit(algorithm: OnPolicyAlgorithm) -> int:

@@ -4,7 +4,7 @@
 
 Both arms are `TurnCreditGRPOTrainer` on ColBench-Backend-v0, whose reward is success at the end of a dialogue. With weight 0 it is TRL's GRPO; with weight 1 every turn also
 gets the information gain of the reply to it, by the frozen start, which needs no training. The start is the tiny policy that comes with the package. Prints success on
-test tasks, and writes results.json, from which a killed comparison goes on.
+test tasks and the paired difference of the arms, and writes results.json, from which a killed comparison goes on, and comparison.json, for charts.
 """
 
 from __future__ import annotations
@@ -57,6 +57,19 @@ def success(folder: Path, output: Path, tasks: str, seed: int) -> dict[str, Any]
     return {"success": score["success"], "ci95": score["ci95"]["success"], "n": score["n"]}
 
 
+def compared(folder: Path, seeds: list[int]) -> dict[str, Any]:
+    """Scores of both arms over the seeds and their paired difference, with 95% intervals, as `compare` computes them."""
+    from colbench_gym.files import read_rows
+    from sweetrl_agent.data.machine import versions
+    from sweetrl_agent.evaluation.comparison import compare_scores
+
+    files = {
+        (arm, seed): folder / f"{arm.replace(' ', '_')}_{seed}_eval" / "evaluation.jsonl" for arm in ARMS for seed in seeds
+    }
+    rows = {seed: [{**row, "agent": arm} for arm in ARMS for row in read_rows(files[arm, seed])] for seed in seeds}
+    return {**compare_scores(rows), "tasks": {}, "versions": versions()}
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Train and evaluate what is missing, and print a line for each arm and seed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -76,6 +89,11 @@ def main(arguments: list[str] | None = None) -> int:
                 results[f"{arm} {seed}"] = success(folder, given.output / f"{folder.name}_eval", given.test, seed)
                 path.write_text(json.dumps(results, indent=1))
             print(f"{arm}, seed {seed}: {results[f'{arm} {seed}']}")
+    comparison = compared(given.output, given.seeds)
+    (given.output / "comparison.json").write_text(json.dumps(comparison, indent=1))
+    (pair,) = comparison["paired"]
+    low, high = pair["ci95"]
+    print(f"{pair['a']} minus {pair['b']}: {pair['difference']:+.1%} ({low:+.1%} to {high:+.1%}), {pair['seeds']} seeds")
     return 0
 
 

@@ -33,9 +33,12 @@ def comparison_chart_names(
         ValueError: If `only` has an algorithm that the comparison lacks.
     """
     folder, path = (source, source / RESULTS) if source.is_dir() else (source.parent, source)
-    results = _selected(read_object(path), only)
+    everything = read_object(path)
+    results = _selected(everything, only)
     made = parts(results, titles, critics, {}, False)
-    if source.is_dir() and (curves := comparison_charts(folder, results, titles)):
+    if source.is_dir() and (
+        curves := comparison_charts(folder, results, titles, everything["algorithms"].keys() - results["algorithms"].keys())
+    ):
         made.append(Part("curves", "Learning curves", charts=curves))
     return {name: chart for part in made for name, chart in part.named_charts().items()}
 

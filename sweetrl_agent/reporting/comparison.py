@@ -96,9 +96,14 @@ def seed_folders(folder: Path) -> list[Path]:
     return sorted(numbered, key=lambda path: int(path.name.removeprefix("seed_")))
 
 
-def comparison_charts(folder: Path, results: Mapping[str, Any], titles: Names) -> list[LearningChart]:
-    """Learning curves of all seeds."""
-    runs = {path.name.replace("_", " "): RunFolder.read_metrics(path) for path in seed_folders(folder)}
+def comparison_charts(
+    folder: Path, results: Mapping[str, Any], titles: Names, without: Collection[str] = ()
+) -> list[LearningChart]:
+    """Learning curves of all seeds; `without` some stages."""
+    runs = {
+        path.name.replace("_", " "): [row for row in RunFolder.read_metrics(path) if row.get("stage") not in without]
+        for path in seed_folders(folder)
+    }
     return learning_charts(runs, titles, list(results["algorithms"]))
 
 

@@ -66,6 +66,16 @@ def test_curves_are_drawn_of_the_metric_and_over_the_axis_that_are_asked_for(com
     assert {"GRPO: success", "grpo: success"} & {*texts(out)} and "wall time in s" in texts(out)
 
 
+def test_curves_are_those_of_the_algorithms_that_are_asked_for(comparison):
+    names = list(json.loads((comparison / "results.json").read_text())["algorithms"])
+    stages = {json.loads(line)["stage"] for line in (comparison / "seed_0" / "metrics.jsonl").read_text().splitlines()}
+    shown, other = [name for name in names if name in stages][:2]
+    for stage in (shown, "sft"):  # a stage that is no algorithm stays
+        assert report.main([str(comparison), "--chart", f"curves_{stage}", "--algorithms", shown]) == 0
+    with pytest.raises(SystemExit, match="2"):
+        report.main([str(comparison), "--chart", f"curves_{other}", "--algorithms", shown])
+
+
 def test_a_run_has_its_scores_and_curves(tmp_path):
     folder = write_run_folder(tmp_path / "run")
     for name in ("scores", "curves_grpo"):
