@@ -7,11 +7,12 @@ detects a leak of hidden information.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from colbench_gym.task_ids import public_id
 
 #: Sentence of a request that states the task's budget of turns.
 BUDGET = "You have {} messages, and the last one must be the function."
@@ -88,6 +89,11 @@ class Task(PublicTask):
         """An id that reveals no hidden information, see `public_id`."""
         return public_id(self.id)
 
+    @property
+    def content(self) -> tuple[str, str]:
+        """What makes two tasks the same whatever their ids are: the request and the reference."""
+        return self.description, self.hidden.reference
+
     def public(self) -> PublicTask:
         """Return only the public part, which an agent may see."""
         return PublicTask(
@@ -104,14 +110,6 @@ class Task(PublicTask):
     def function_name(self) -> str:
         """Name of the function that the agent must write; empty if the signature has none."""
         return name_in(self.signature)
-
-
-def public_id(task_id: str) -> str:
-    """A task's id as an agent may read it: that of an embedded task spells its family's topics and the choices on them, and becomes a digest."""
-    source, _, rest = task_id.partition("/")
-    if source != "embedded":
-        return task_id
-    return f"{source}/{rest.partition('/')[0]}/{hashlib.sha256(task_id.encode()).hexdigest()[:16]}"
 
 
 def name_in(signature: str) -> str:

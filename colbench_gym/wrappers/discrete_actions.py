@@ -69,6 +69,24 @@ class DialogueActions(ABC):
         return None
 
 
+def _own_actions(env: gym.Env[str, str]) -> DialogueActions:
+    """The menu of an environment.
+
+    Raises:
+        TypeError: If it has none, or none for its arguments.
+    """
+    inner: Any = env.unwrapped
+    try:
+        return inner.discrete_actions  # type: ignore[no-any-return]
+    except AttributeError as error:
+        why = (
+            str(error).rstrip(".")
+            if hasattr(type(inner), "discrete_actions")
+            else f"{type(inner).__name__} has no `discrete_actions`"
+        )
+        raise TypeError(f"{why}; give a menu as the second argument of `DiscreteActions`.") from None
+
+
 class DiscreteActions(gym.Wrapper[Observation, np.int64, str, str], RecordConstructorArgs):
     """A text environment with discrete actions and array observations.
 
@@ -96,7 +114,7 @@ class DiscreteActions(gym.Wrapper[Observation, np.int64, str, str], RecordConstr
         name = type(env.unwrapped).__name__
         if env.action_space.dtype != np.dtype(str):
             raise TypeError(f"`env` must be a text environment, got {name} with the actions {env.action_space}.")
-        self.actions: DialogueActions = env.unwrapped.discrete_actions if actions is None else actions  # type: ignore[attr-defined]
+        self.actions: DialogueActions = _own_actions(env) if actions is None else actions
         if isinstance(self.actions, type) or not all(hasattr(self.actions, part) for part in _PARTS):
             raise TypeError(
                 f"`actions` must be an object with {', '.join(_PARTS)}, such as QuestionActions(), got {actions!r}."

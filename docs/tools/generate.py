@@ -249,10 +249,28 @@ def leaderboard() -> str:
         score = best_first[0]["scores"][splits[0]]
         head = ("algorithm", *(f"{metric}, {split}" for split in splits), "dialogues", "tokens sampled", "tokens trained")
         sections.append(
-            f"\n### {one['environment']}: {path.stem}\n{table(head, rows)}\n{score['n']} tasks a split, {score['seeds']} seeds, commit `{one['commit'][:9]}`."
-            f" Tasks: `{one['tasks'][splits[0]]}`.\n\n<!-- test: dry_run -->\n```sh\n{one['command']}\n```\n"
+            f"\n### {one['environment']}: {path.stem}\n{table(head, rows)}\n{_counts(best_first[0]['scores'])}, {score['seeds']} seeds, commit `{one['commit'][:9]}`."
+            f" Tasks: `{one['tasks'][splits[0]]}`.\n\n<!-- test: {_tested(one['command'])} -->\n```sh\n{one['command']}\n```\n"
         )
     return "".join(sections)
+
+
+def _counts(scores: dict[str, Any]) -> str:
+    """The number of tasks of every split."""
+    counts = {split: score["n"] for split, score in scores.items()}
+    if len({*counts.values()}) == 1:
+        return f"{next(iter(counts.values()))} tasks a split"
+    return " and ".join(f"{count} {split}" for split, count in counts.items()) + " tasks"
+
+
+def _tested(command: str) -> str:
+    """How a command of an entry is tested: one that names modules ("module:NAME") needs their package, which is not installed here."""
+    names = [
+        word
+        for word in command.split()
+        if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.-]*", word) and not word.startswith(("embedded:", "seeds:"))
+    ]
+    return "skip needs the package of " + names[0] if names else "dry_run"
 
 
 def _mean(of: dict[str, Any], metric: str) -> str:

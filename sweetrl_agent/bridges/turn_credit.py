@@ -27,7 +27,7 @@ import numpy as np
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from colbench_gym.reasoning import AUTO
-from colbench_gym.tasks.task import public_id
+from colbench_gym.task_ids import public_id
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.critic import Critic, all_advantages
 from sweetrl_agent.core.dialogues import AGENT

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sandboxes.extras import pip_install
+from sweetrl_agent.core.contract import ContractError
 from sweetrl_agent.core.processes import yield_idle_threads
 
 NONE: Mapping[str, Any] = MappingProxyType({})
@@ -79,6 +80,12 @@ def exit_status(command: Callable[[], int]) -> int:
         return command()
     except CommandError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except ContractError as error:  # after the trial, which did not see it
+        print(
+            f"error: the environment does not keep the contract of environments: {' '.join(str(error).split())}",
+            file=sys.stderr,
+        )
         return 2
     except KeyboardInterrupt:
         print("\nInterrupted. What has ended is kept, and the same command resumes the run.", file=sys.stderr)

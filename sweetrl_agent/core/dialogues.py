@@ -248,13 +248,13 @@ class TextDialogue:
         agent = info.get("agent", AGENT)
         has_others = any("agent" in message for message in self.all_messages)
         if not isinstance(agent, str) or not agent or (has_others and "agent" not in info):
-            raise TypeError(
+            raise contract.ContractError(
                 f'`info["agent"]` must name who speaks next, after `reset` and after every step, got {info.get("agent")!r}; an environment of a '
                 "single agent leaves it out everywhere."
             )
         agents = getattr(self.env.unwrapped, "agents", ()) if "agent" in info else ()
         if agents and agent not in agents:
-            raise TypeError(
+            raise contract.ContractError(
                 f'`info["agent"]` must be one of the environment\'s `agents`, {", ".join(map(repr, agents))}; got {agent!r}.'
             )
         return agent
@@ -264,7 +264,9 @@ class TextDialogue:
         name = next((name for name in ("success", "is_success") if name in metrics), "")
         success = contract.number(f'`info["{name}"]`', metrics[name]) if name else self._return > 0
         if self.metric != "return" and self.metric not in metrics:
-            raise KeyError(f"The last info of an episode must contain the metric {self.metric!r}, got {sorted(metrics)}.")
+            raise contract.ContractError(
+                f"the last info of an episode must contain the metric {self.metric!r}, got {sorted(metrics)}."
+            )
         return {
             "outcome": ENDED if terminated else CUT,
             "success": int(bool(success)),

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
+from sweetrl_agent.algorithms.registry import specification
 from sweetrl_agent.algorithms.settings import make_config, with_defaults_of_environment
 from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.config.job import Config
@@ -86,7 +87,15 @@ def command(given: CompareArguments, config: Config) -> str:
     deciding = {name: used[name] for name in _DECIDING if used[name]}
     defaults = flat(make_config(with_defaults_of_environment(deciding), [*config.algorithms]).settings())
     defaults |= {**dict.fromkeys(_DECIDING, ""), "model": TINY}
-    words = ["python", "-m", "sweetrl_agent.compare", "--algorithms", *given.algorithms, "--seeds", *map(str, given.seeds)]
+    words = [
+        "python",
+        "-m",
+        "sweetrl_agent.compare",
+        "--algorithms",
+        *map(specification, given.algorithms),
+        "--seeds",
+        *map(str, given.seeds),
+    ]
     for name, value in {**deciding, **used}.items():
         if value != defaults.get(name) and name not in _LEFT_OUT:
             values = value if isinstance(value, list) else [value]

@@ -328,6 +328,15 @@ def load_splits(config: Config) -> tuple[tuple[Any, ...], dict[str, tuple[Any, .
         raise ValueError(
             f"{len(shared)} tasks are both in `tasks` and held out, e.g. {min(shared)!r}; give slices that do not overlap."
         )
+    contents = {getattr(task, "content", task.id) for task in tasks}
+    if again := [
+        task.id for of_split in held_out.values() for task in of_split if getattr(task, "content", task.id) in contents
+    ]:
+        _log.warning(
+            "%d held-out tasks have the request and the reference of a training task, e.g. %r: success on them is no success on new tasks.",
+            len(again),
+            again[0],
+        )
     limit = config.evaluation.eval_tasks or None
     return tasks, {name: of_split[:limit] for name, of_split in held_out.items()}
 

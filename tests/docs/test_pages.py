@@ -110,6 +110,18 @@ def test_a_result_is_a_table_with_n_seeds_and_intervals():
     assert "| +13.5 (7.1 to 19.8) | 5 of 5 |" in turned and "| -13.5 (-19.8 to -7.1) | 0 of 5 |" in turned
 
 
+@pytest.mark.parametrize(
+    ("command", "how"),
+    [
+        ("compare --algorithms initial grpo --env LMRL-Maze-v0 --tasks embedded:train[:9] --test_tasks seeds:0-9", "dry_run"),
+        ("compare --algorithms initial mine.parts:Centered", "skip needs the package of mine.parts:Centered"),
+        ("compare --algorithms initial --env trips:Trip-v0", "skip needs the package of trips:Trip-v0"),
+    ],
+)
+def test_an_entry_of_somebodys_own_package_is_not_run_here(command, how):
+    assert generate._tested(command) == how
+
+
 def test_links_of_an_included_file_hold_on_the_site(tmp_path, monkeypatch):
     monkeypatch.setattr(hooks, "ROOT", tmp_path)
     (tmp_path / "FILE.md").write_text(

@@ -215,7 +215,7 @@ def test_tasks_without_a_menu_have_none(sandbox):
     for tasks in (mixed, row):
         env = BackendEnv(tasks, sandbox=sandbox)
         assert not hasattr(env, "discrete_actions")
-        with pytest.raises(AttributeError, match="made for embedded tasks of one dial"):
+        with pytest.raises(TypeError, match="made for embedded tasks of one dial"):
             DiscreteActions(env)
     assert not hasattr(gym.make("ColBench-Team-v0", disable_env_checker=True).unwrapped, "discrete_actions")
 
@@ -295,6 +295,18 @@ def test_stable_baselines_accepts_both(asking, layouts):
     check = pytest.importorskip("stable_baselines3.common.env_checker").check_env
     check(asking, warn=True)
     check(_design_env(layouts), warn=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "says"),
+    [
+        ("LMRL-Maze-v0", {}, "Maze has no `discrete_actions`; give a menu as the second argument"),
+        ("ColBench-Split-v0", {"alone": "first"}, "single agent.*; give a menu as the second argument"),
+    ],
+)
+def test_an_environment_without_a_menu_is_refused(name, arguments, says):
+    with pytest.raises(TypeError, match=says):
+        DiscreteActions(gym.make(name, **arguments))
 
 
 @pytest.mark.filterwarnings("ignore:.*render_mode='rgb_array'")

@@ -32,7 +32,13 @@ def _episode(task, index, turns, is_void=False):
 
 
 EPISODES = [_episode("a", 0, 2), _episode("a", 1, 3, is_void=True), _episode("b", 0, 1), _episode("b", 1, 2)]
+ENDS = "I WANT TO ANSWER: a"
 STATES = [("a", 0, 1), ("a", 0, 2), ("b", 0, 1), ("b", 1, 1), ("b", 1, 2)]
+
+
+def _write_scored(run, texts, advantages, **more):
+    write_rows(run.path("candidates.jsonl"), [{"task_id": t, "episode": e, "turn": n, "texts": texts} for t, e, n in STATES])
+    write_rows(run.path("scores.jsonl"), [{"advantages": advantages, **more} for _ in STATES])
 
 
 @pytest.fixture
@@ -197,8 +203,7 @@ def test_a_critic_is_told_what_was_hidden_at_the_turn_and_of_which_task_it_is(ma
 def test_pairs_of_a_turn_are_drawn_by_its_address(make):
     run = make(**{"sweet.pairs_per_turn": 6, "sweet.pair_quantile": 0.25})
     texts, credit = [str(i) for i in range(12)], [float(i) for i in range(12)]
-    write_rows(run.path("candidates.jsonl"), [{"task_id": t, "episode": e, "turn": n, "texts": texts} for t, e, n in STATES])
-    write_rows(run.path("scores.jsonl"), [{"advantages": credit} for _ in STATES])
+    _write_scored(run, texts, credit)
     rows = list(sweet._turn_pairs(run, "sweet"))
     for state in STATES:
         rng = np.random.default_rng(derive_seed(run.seed, "pairs", *state))
@@ -219,38 +224,29 @@ def test_pairs_of_a_turn_are_drawn_by_its_address(make):
 def test_answers_are_paired_with_questions_or_apart_by_the_critic_or_the_verifier(answers, pairs, make):
     run = make(**{"sweet.pairs_per_turn": 30, "sweet.pair_quantile": 0.25, "sweet.answers": answers})
     texts, credit = ["q1", "q2", "q3", "I WANT TO ANSWER: a", "I WANT TO ANSWER: b"], [0.1, 0.2, 0.3, -2.0, -1.0]
-    write_rows(run.path("candidates.jsonl"), [{"task_id": t, "episode": e, "turn": n, "texts": texts} for t, e, n in STATES])
     verified = {"verified": [None, None, None, 1.0, 0.0]} if answers == "verifier" else {}
-    write_rows(run.path("scores.jsonl"), [{"advantages": credit, **verified} for _ in STATES])
+    _write_scored(run, texts, credit, **verified)
     drawn = {(row["chosen"], row["rejected"]) for row in sweet._turn_pairs(run, "sweet")}
     assert drawn == pairs
 
 
 def test_both_draws_the_pairs_of_the_critic_and_others_of_questions(make):
-    texts, credit = ["q1", "q2", "q3", "q4", "I WANT TO ANSWER: a", "I WANT TO ANSWER: b"], [0.1, 0.2, 0.3, 0.4, -2.0, -1.0]
-
     def drawn(answers):
         run = make(**{"sweet.pairs_per_turn": 4, "sweet.pair_quantile": 0.5, "sweet.answers": answers})
-        write_rows(
-            run.path("candidates.jsonl"), [{"task_id": t, "episode": e, "turn": n, "texts": texts} for t, e, n in STATES]
-        )
-        write_rows(run.path("scores.jsonl"), [{"advantages": credit} for _ in STATES])
-        return [(row["turn"], row["chosen"], row["rejected"]) for row in sweet._turn_pairs(run, "sweet")]
+        texts, credit = ["q1", "q2", "q3", "q4", "I WANT TO ANSWER: a", "I WANT TO ANSWER: b"], [0.1, 0.2, 0.3, 0.4, -2.0, -1.0]
+        _write_scored(run, texts, credit)
+        return [(row["chosen"], row["rejected"]) for row in sweet._turn_pairs(run, "sweet")]
 
-    both, by_critic = drawn("both"), drawn("critic")
-    assert [pair for i, pair in enumerate(both) if i % 8 < 4] == by_critic
-    assert {text[0] for i, (_, *pair) in enumerate(both) if i % 8 >= 4 for text in pair} == {"q"}
+    both = drawn("both")
+    assert [pair for i, pair in enumerate(both) if i % 8 < 4] == drawn("critic")
+    assert {text[0] for i, pair in enumerate(both) if i % 8 >= 4 for text in pair} == {"q"}
 
 
-@pytest.mark.parametrize(
-    ("answers", "kept"),
-    [("critic", {"q", "I WANT TO ANSWER: a"}), ("both", {"q", "I WANT TO ANSWER: a"}), ("apart", {"I WANT TO ANSWER: a"})],
-)
+@pytest.mark.parametrize(("answers", "kept"), [("critic", {"q", ENDS}), ("both", {"q", ENDS}), ("apart", {ENDS})])
 def test_of_equal_texts_answers_are_kept_and_questions_only_where_they_stand_with_answers(answers, kept, make):
     run = make(**{"sweet.pairs_per_turn": 30, "sweet.pair_quantile": 0.5, "sweet.answers": answers})
-    texts = ["q", "q", "I WANT TO ANSWER: a", "I WANT TO ANSWER: a"]
-    write_rows(run.path("candidates.jsonl"), [{"task_id": t, "episode": e, "turn": n, "texts": texts} for t, e, n in STATES])
-    write_rows(run.path("scores.jsonl"), [{"advantages": [0.0] * 4} for _ in STATES])
+    texts = ["q", "q", ENDS, ENDS]
+    _write_scored(run, texts, [0.0] * 4)
     assert {row["chosen"] for row in sweet._turn_pairs(run, "sweet") if row["chosen"] == row["rejected"]} == kept
 
 

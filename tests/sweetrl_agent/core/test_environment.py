@@ -133,7 +133,7 @@ def test_metrics_and_messages_of_infos_are_used():
     assert dialogue.messages == said
     dialogue = TextDialogue(Echo(), {"0": 0}, "grade", 0)
     dialogue.reset(options={"task_id": "0"})
-    with pytest.raises(KeyError, match="must contain the metric 'grade'"):
+    with pytest.raises(TypeError, match="must contain the metric 'grade'"):
         dialogue.step("bye")
 
 

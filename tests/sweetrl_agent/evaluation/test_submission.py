@@ -75,6 +75,7 @@ def test_an_entry_has_scores_budgets_and_what_runs_it_again():
         ["--env", "ColBench-Split-v0", "--env_kwargs", '{"alone": "first"}', "--algorithms", "initial", "grpo", "--seeds", "3"],
         ["--demonstrations", "embedded:train[:40]", "--algorithms", "initial", "grpo", "--seeds", "3"],
         ["--model", "hub/name", "--algorithms", "initial", "grpo", "--seeds", "3"],
+        ["--algorithms", "examples.own_algorithm:Mine", "initial", "--seeds", "3", "--mine.iterations", "7"],
     ],
 )
 def test_the_command_has_that_on_which_defaults_depend(words):

@@ -71,11 +71,27 @@ class Tells(Guess):
         return f"{opening} {named[self.tells]}", info
 
 
+class Late(Guess):
+    """Breaks the contract after a word that no trial says."""
+
+    def __init__(self):
+        super().__init__("seeded")
+
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        return observation, float("nan") if action == "odd" else reward, *rest
+
+
 class Waits(EnvironmentRecord):
     waits = True
 
     def make(self, given):
         raise AssertionError("no environment is made for a trial")
+
+
+def odd(messages):
+    """A policy that says the word."""
+    return "odd"
 
 
 def guesses(messages):
@@ -86,3 +102,4 @@ def guesses(messages):
 if "DrawnNumber-v0" not in gym.registry:
     gym.register("DrawnNumber-v0", entry_point=Guess, disable_env_checker=True)
     gym.register("Tells-v0", entry_point=Tells, disable_env_checker=True)
+    gym.register("Late-v0", entry_point=Late, disable_env_checker=True)

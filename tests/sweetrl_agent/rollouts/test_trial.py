@@ -78,6 +78,16 @@ def test_an_opening_that_tells_what_is_hidden_is_seen_and_a_list_of_choices_is_n
     assert ("tells its hidden information in the first message" in caplog.text) == is_told
 
 
+def test_what_breaks_the_contract_after_the_trial_is_a_sentence(tmp_path, capsys):
+    words = ["drawing_envs:odd", "--env", "drawing_envs:Late-v0", "--tasks", "seeds:0-2", "--output", str(tmp_path / "e")]
+    assert evaluate.main(words) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert (
+        said
+        == "error: the environment does not keep the contract of environments: the reward of `step` must be a finite number, got nan (float)."
+    )
+
+
 def test_a_draw_at_construction_is_the_same_in_every_dialogue():
     arguments = json.dumps({"kind": "python", "at_construction": True})
     assert trial("python", env_kwargs=arguments).is_reproducible

@@ -5,11 +5,15 @@ from __future__ import annotations
 import errno
 import json
 import os
+from dataclasses import replace
 
 import pytest
 import torch
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.files import write_rows
+from colbench_gym.tasks import load_tasks
+from colbench_gym.tasks.rows import row_from_task
 from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.envs import backend_demonstrations
@@ -33,6 +37,21 @@ def test_without_a_test_split_the_last_fifth_is_held_out(make_run):
     assert (len(run.train), {split: len(tasks) for split, tasks in run.held_out.items()}) == (8, {"test": 2})
     assert run.tasks == run.train[:3]
     assert not {task.id for task in run.train} & {task.id for task in run.test}
+
+
+def test_held_out_tasks_with_the_content_of_training_tasks_are_told(make_run, tmp_path, caplog):
+    tasks = load_tasks("embedded:train[:10]")
+    others = [replace(task, id=f"rows/{i}") for i, task in enumerate([*tasks[:2], *load_tasks("embedded:test[:3]")])]
+    write_rows(tmp_path / "rows.jsonl", map(row_from_task, others))
+    run = make_run(str(tmp_path / "rows.jsonl"))
+    told = [
+        record.getMessage()
+        for record in caplog.records
+        if "the request and the reference of a training task" in record.getMessage()
+    ]
+    assert len(told) == 1 and told[0].startswith("2 held-out tasks have") and len(run.test) == 5
+    caplog.clear()
+    assert make_run("embedded:test[:3]", output=str(tmp_path / "other")) and "of a training task" not in caplog.text
 
 
 def test_versions_are_those_that_a_run_was_begun_with_and_all_that_it_was_resumed_with(make_run, monkeypatch):
