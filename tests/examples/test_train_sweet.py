@@ -37,4 +37,5 @@ def test_grpo_in_trl_has_both_arms_and_goes_on_where_it_was(tmp_path, capsys):
     capsys.readouterr()
     assert trl_turn_credit.main(words) == 0
     said = capsys.readouterr().out.splitlines()
-    assert len(said) == 2 and "0.75" in said[0]
+    assert len(said) == 3 and "0.75" in said[0] and said[2].startswith("grpo with turn credit minus grpo: ")
+    assert {*json.loads((tmp_path / "comparison.json").read_text())["algorithms"]} == {"grpo", "grpo with turn credit"}
