@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -211,9 +212,14 @@ def test_what_cannot_be_watched_is_refused(tmp_path, capsys):
 
 def test_the_command_names_its_address_and_ends_quietly(tmp_path):
     command = [sys.executable, "-m", "sweetrl_agent.report", str(tmp_path / "run"), "--watch"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        address = process.stdout.readline().split()[1]
-        assert NONE in ask(int(address.split(":")[2].strip("/")))[1]
-        os.kill(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=120)
+    # A shell starts a job in the background with SIGINT ignored, and a process inherits that: the tests may be such a job.
+    heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heeds) as process:
+        try:
+            address = process.stdout.readline().split()[1]
+            assert NONE in ask(int(address.split(":")[2].strip("/")))[1]
+            os.kill(process.pid, signal.SIGINT)
+            out, err = process.communicate(timeout=120)
+        finally:
+            process.kill()
     assert (process.returncode, out, err) == (0, "", "")
