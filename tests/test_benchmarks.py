@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -16,18 +15,10 @@ import pytest
 from colbench_gym.tasks.dial import STANDARD, parse_dial
 from colbench_gym.tasks.embedded import families, make_task
 from colbench_gym.tasks.families.family import Topic
+from tests.benchmark_modules import BENCHMARKS, loaded
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 #: What a benchmark may lack here: it says how to get it.
 OPTIONAL = {"gguf", "libcst", "mutmut", "selenium"}
-
-
-def _loaded(name):
-    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / f"{name}.py")
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
 
 
 @pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("*.py")), ids=lambda path: path.stem)
@@ -43,12 +34,12 @@ def test_a_benchmark_imports_modules_that_exist(path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def random_tasks():
-    yield from _loaded("random_tasks")
+    yield from loaded("random_tasks")
 
 
 @pytest.fixture(scope="module")
 def policies():
-    yield from _loaded("policies")
+    yield from loaded("policies")
 
 
 def test_random_tasks_of_random_dials_hold_what_is_promised(random_tasks):
@@ -100,7 +91,7 @@ def test_two_points_are_said_in_two_sentences_or_in_one(policies):
 
 @pytest.fixture(scope="module")
 def understanding():
-    yield from _loaded("understanding")
+    yield from loaded("understanding")
 
 
 @pytest.mark.parametrize(("half", "count"), [("development", 200), ("blind", 97)])

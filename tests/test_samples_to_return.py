@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
 from colbench_gym.files import write_rows
-
-PATH = Path(__file__).resolve().parents[1] / "benchmarks" / "samples_to_return.py"
+from tests.benchmark_modules import loaded
 
 
 @pytest.fixture(scope="module")
 def samples():
-    spec = importlib.util.spec_from_file_location("samples_to_return", PATH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    yield from loaded("samples_to_return")
 
 
 def _rows(stage, returns):

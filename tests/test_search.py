@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from itertools import product
 from pathlib import Path
 
@@ -11,16 +10,12 @@ import pytest
 from colbench_gym.tasks import load_tasks
 from sweetrl_agent.algorithms.settings import known_settings
 from sweetrl_agent.config.job import SECTIONS
-
-PATH = Path(__file__).resolve().parents[1] / "benchmarks" / "search.py"
+from tests.benchmark_modules import loaded
 
 
 @pytest.fixture(scope="module")
 def search():
-    spec = importlib.util.spec_from_file_location("search", PATH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    yield from loaded("search")
 
 
 def test_trials_are_different_and_begin_with_the_defaults(search):

@@ -36,7 +36,7 @@ class Trial:
     Attributes:
         difference: Where the copies differ first, such as "the observation after turn 2"; "" if they do not differ.
         untried: Why no trial was played, or it says nothing; "" if it does.
-        tells_hidden: Whether the first message of an episode contains its hidden information (and not that of another episode, as a list of choices would).
+        reveals_hidden: Whether the first message of an episode contains its hidden information (and not that of another episode, as a list of choices would).
         draws_from: Global generators that the environment has drawn from; empty where each dialogue has its own.
         num_steps: Number of steps of all copies.
         step_s: Mean seconds of a step, the first one left out if there are others; 0.0 without a step.
@@ -45,7 +45,7 @@ class Trial:
 
     difference: str = ""
     untried: str = ""
-    tells_hidden: bool = False
+    reveals_hidden: bool = False
     draws_from: tuple[str, ...] = ()
     num_steps: int = 0
     step_s: float = 0.0
@@ -60,8 +60,8 @@ class Trial:
         """What is to be said of an environment before a run, by its id; "" if its episodes repeat and do not begin with what is hidden."""
         if self.untried:
             return f"`env` {env!r} is played in no trial episode ({self.untried}), so whether it is reproducible is not known."
-        if not self.difference and self.tells_hidden:
-            return f"`env` {env!r} tells its hidden information in the first message of an episode, so the agent reads what is meant for a critic alone."
+        if not self.difference and self.reveals_hidden:
+            return f"`env` {env!r} reveals its hidden information in the first message of an episode, so the agent reads what is meant for a critic alone."
         if not self.difference:
             return ""
         drawn = " and ".join(self.draws_from)
@@ -158,16 +158,17 @@ def play_trial(copies: Sequence[Copy], episodes: Sequence[tuple[str, Act]], seed
             trial = _one_episode(copies, task_id, act, seed, clock)
             if trial.difference or trial.untried:
                 break
-        return clock.noted(replace(trial, tells_hidden=_tells(clock.openings), draws_from=RngState.now().drawn_since(before)))
+        return clock.noted(
+            replace(trial, reveals_hidden=_reveals(clock.openings), draws_from=RngState.now().drawn_since(before))
+        )
 
 
-def _tells(openings: Mapping[str, str]) -> bool:
-    return any(
+def _reveals(openings: Mapping[str, str]) -> bool:
+    return len(openings) > 1 and any(
         len(hidden) >= LEAST_HIDDEN
         and hidden in opening
         and not any(other in opening for other in openings if other not in hidden)
         for hidden, opening in openings.items()
-        if len(openings) > 1
     )
 
 

@@ -27,6 +27,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from docs.tools.entries import how_tested, score_cell, task_counts
+
 ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"(<!-- generated: (\w+) ?([^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -241,7 +243,7 @@ def leaderboard() -> str:
         rows = [
             (
                 of["title"],
-                *(_mean(of["scores"][split][metric], metric) for split in splits),
+                *(score_cell(of["scores"][split][metric], metric) for split in splits),
                 *(f"{of['budget'][kind]:,}" for kind in ("dialogues", "generated_tokens", "trained_tokens")),
             )
             for of in best_first
@@ -249,35 +251,10 @@ def leaderboard() -> str:
         score = best_first[0]["scores"][splits[0]]
         head = ("algorithm", *(f"{metric}, {split}" for split in splits), "dialogues", "tokens sampled", "tokens trained")
         sections.append(
-            f"\n### {one['environment']}: {path.stem}\n{table(head, rows)}\n{_counts(best_first[0]['scores'])}, {score['seeds']} seeds, commit `{one['commit'][:9]}`."
-            f" Tasks: `{one['tasks'][splits[0]]}`.\n\n<!-- test: {_tested(one['command'])} -->\n```sh\n{one['command']}\n```\n"
+            f"\n### {one['environment']}: {path.stem}\n{table(head, rows)}\n{task_counts(best_first[0]['scores'])}, {score['seeds']} seeds, commit `{one['commit'][:9]}`."
+            f" Tasks: `{one['tasks'][splits[0]]}`.\n\n<!-- test: {how_tested(one['command'])} -->\n```sh\n{one['command']}\n```\n"
         )
     return "".join(sections)
-
-
-def _counts(scores: dict[str, Any]) -> str:
-    """The number of tasks of every split."""
-    counts = {split: score["n"] for split, score in scores.items()}
-    if len({*counts.values()}) == 1:
-        return f"{next(iter(counts.values()))} tasks a split"
-    return " and ".join(f"{count} {split}" for split, count in counts.items()) + " tasks"
-
-
-def _tested(command: str) -> str:
-    """How a command of an entry is tested: one that names modules ("module:NAME") needs their package, which is not installed here."""
-    names = [
-        word
-        for word in command.split()
-        if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.-]*", word) and not word.startswith(("embedded:", "seeds:"))
-    ]
-    return "skip needs the package of " + names[0] if names else "dry_run"
-
-
-def _mean(of: dict[str, Any], metric: str) -> str:
-    low, high = of["ci95"]
-    return (
-        f"{of['mean']:.1%} ({low:.1%} to {high:.1%})" if metric == "success" else f"{of['mean']:.2f} ({low:.2f} to {high:.2f})"
-    )
 
 
 def games(*files: str) -> str:

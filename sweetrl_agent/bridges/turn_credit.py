@@ -188,7 +188,7 @@ def credit_of_turns(critic: Critic | Rule, episodes: Sequence[Episode]) -> list[
             [credit_by(by_dialogue, episode.messages, episode.hidden if sees else "", needs_reply) for episode in valid]
         )
     else:
-        found = iter([_listed(of_turns) for of_turns in by_dialogue(valid)])
+        found = iter([_listed(numbers) for numbers in by_dialogue(valid)])
     none: list[float | None] = [None]
     credit = [none * len(e.turns) if e.is_void else next(found, []) for e in episodes]
     for episode, of_turns in zip(episodes, credit, strict=True):

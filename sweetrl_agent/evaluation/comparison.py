@@ -40,7 +40,7 @@ Evaluations = Mapping[int, Sequence[Row]]
 
 
 def _of_split(evaluations: Evaluations, split: str) -> list[tuple[int, Row]]:
-    return [(seed, row) for seed, own in evaluations.items() for row in own if row["split"] == split]
+    return [(seed, row) for seed, rows in evaluations.items() for row in rows if row["split"] == split]
 
 
 def kept_tasks(evaluations: Evaluations, split: str) -> set[str]:

@@ -7,7 +7,7 @@ import re
 import pytest
 import yaml
 
-from docs.tools import generate, hooks
+from docs.tools import entries, generate, hooks
 from tests.docs.blocks import PAGES, ROOT
 
 MOST_WORDS = 700
@@ -119,7 +119,7 @@ def test_a_result_is_a_table_with_n_seeds_and_intervals():
     ],
 )
 def test_an_entry_of_somebodys_own_package_is_not_run_here(command, how):
-    assert generate._tested(command) == how
+    assert entries.how_tested(command) == how
 
 
 def test_links_of_an_included_file_hold_on_the_site(tmp_path, monkeypatch):

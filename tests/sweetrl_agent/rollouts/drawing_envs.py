@@ -51,24 +51,24 @@ class Guess(gym.Env):
         return f"{reply} My cat says {self.draw()}.", 0.0, False, self.turn >= 4, {}
 
 
-class Tells(Guess):
+class Reveals(Guess):
     """The same with a word that is hidden; the opening names it, all words, or none."""
 
     words = ("harbour", "thistle", "lantern")
 
-    def __init__(self, tells="it"):
+    def __init__(self, named="it"):
         super().__init__("seeded")
-        self.tells, self.hidden_information = tells, ""
+        self.named, self.hidden_information = named, ""
 
     def reset(self, *, seed=None, options=None):
         opening, info = super().reset(seed=seed)
         self.hidden_information = self.words[self.number % 3]
-        named = {
+        choices = {
             "it": f"It is {self.hidden_information}.",
             "all": f"It is one of {', '.join(self.words)}.",
             "nothing": "Which word?",
         }
-        return f"{opening} {named[self.tells]}", info
+        return f"{opening} {choices[self.named]}", info
 
 
 class Late(Guess):
@@ -101,5 +101,5 @@ def guesses(messages):
 
 if "DrawnNumber-v0" not in gym.registry:
     gym.register("DrawnNumber-v0", entry_point=Guess, disable_env_checker=True)
-    gym.register("Tells-v0", entry_point=Tells, disable_env_checker=True)
+    gym.register("Reveals-v0", entry_point=Reveals, disable_env_checker=True)
     gym.register("Late-v0", entry_point=Late, disable_env_checker=True)

@@ -70,12 +70,12 @@ def test_what_no_generator_of_its_own_can_mend_is_seen(kind):
     assert found.difference.endswith("when one of them plays it again") == (kind == "leftover")
 
 
-@pytest.mark.parametrize(("tells", "is_told"), [("it", True), ("all", False), ("nothing", False)])
-def test_an_opening_that_tells_what_is_hidden_is_seen_and_a_list_of_choices_is_none(tells, is_told, caplog):
-    given = config(env="drawing_envs:Tells-v0", env_kwargs=json.dumps({"tells": tells}))
-    assert trial_of(given, given.record).tells_hidden == is_told
+@pytest.mark.parametrize(("named", "is_revealed"), [("it", True), ("all", False), ("nothing", False)])
+def test_an_opening_that_reveals_what_is_hidden_is_seen_and_a_list_of_choices_is_none(named, is_revealed, caplog):
+    given = config(env="drawing_envs:Reveals-v0", env_kwargs=json.dumps({"named": named}))
+    assert trial_of(given, given.record).reveals_hidden == is_revealed
     check_trial(given)
-    assert ("tells its hidden information in the first message" in caplog.text) == is_told
+    assert ("reveals its hidden information in the first message" in caplog.text) == is_revealed
 
 
 def test_what_breaks_the_contract_after_the_trial_is_a_sentence(tmp_path, capsys):
