@@ -101,6 +101,7 @@ class Config:
                 raise ValueError(f"`{name}` {prompt!r} is for {is_for}, got `env`={self.task.env!r}.")
         require("dtype", self.model.dtype, ("auto", "float32", "bfloat16"))
         require("initial_policy", self.sft.initial_policy, ("packaged", "sft"))
+        self._check_hinted()
         require_folder("model", self.model.model)
         if self.task.demonstrations:
             if not self.demonstrates_source:
@@ -110,6 +111,13 @@ class Config:
         if self.is_tiny and not self.sft.sft_dialogues:
             raise ValueError("`sft_dialogues` may be 0 only with a pretrained `model`: the tiny one knows nothing before SFT.")
 
+    def _check_hinted(self) -> None:
+        hinted, source = self.sft.sft_hinted, self.task.demonstrations
+        if -1 < hinted < 0:
+            raise ValueError(f"`sft_hinted` must be from 0 to 1, or -1 for the environment's own share, got {hinted}.")
+        if hinted != -1 and source and not self.demonstrates_source:
+            raise ValueError(f"`sft_hinted` is for an environment's own demonstrations, got `demonstrations`={source!r}.")
+
     @property
     def algorithm(self) -> Any:
         """The algorithm that `train` trains with."""
@@ -118,7 +126,8 @@ class Config:
     @property
     def record(self) -> EnvironmentRecord:
         """The record of the environment."""
-        return find_record(self.task.env, self.task.env_record).with_arguments(self.task.keyword_arguments())
+        record = find_record(self.task.env, self.task.env_record).with_arguments(self.task.keyword_arguments())
+        return record if self.sft.sft_hinted == -1 else record.with_hinted(self.sft.sft_hinted)
 
     @property
     def is_tiny(self) -> bool:

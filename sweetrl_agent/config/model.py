@@ -87,6 +87,13 @@ class SFTArguments:
     sft_dialogues: int = setting(
         6000, "Demonstrated dialogues for SFT; 0 for no SFT, for a pretrained model that converses by itself."
     )
+    sft_hinted: float = setting(
+        -1.0,
+        "Share of the demonstrations that are guided by the hidden information, which they begin with: without them the tiny model cannot read a critic's hint. "
+        "-1 for the environment's own share: a half in ColBench-Backend (none with a pretrained model), a fifth on pages.",
+        least=-1,
+        most=1,
+    )
     sft_epochs: int = setting(2, "Epochs of SFT.", least=1)
     sft_batch: int = setting(16, "Dialogues per optimizer step.", least=1)
     sft_micro_batch: int = setting(

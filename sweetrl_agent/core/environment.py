@@ -119,6 +119,19 @@ class EnvironmentRecord(Explains):
         """The record of the environment with these keyword arguments; by default the same for all."""
         return self
 
+    def with_hinted(self, share: float) -> Self:
+        """The record with demonstrations of which a share is guided by the hidden information.
+
+        Args:
+            share: The share, from 0 to 1.
+
+        Raises:
+            ValueError: If the environment's demonstrations have no such share, as here.
+        """
+        raise ValueError(
+            "`sft_hinted`: the demonstrations of this environment have no share that is guided by hidden information."
+        )
+
     # ---- tasks ---------------------------------------------------------------------------------------------------------
 
     def load_tasks(self, source: str, given: Any) -> tuple[Any, ...]:

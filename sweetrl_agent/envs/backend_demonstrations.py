@@ -15,7 +15,7 @@ the answer follows at once. They are the shortest way to learn the code of a wis
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -102,15 +102,20 @@ class Demonstrator:
         return f"{ANSWER_MARKER}\n```python\n{code}\n```" if self.is_varied else f"{ANSWER_MARKER}\n{code}"
 
 
+TINY = Demonstrator()
 #: For pretrained models, which read hidden information and write code of a wish without demonstrations.
 PRETRAINED = Demonstrator(hinted_fraction=0.0, exercise_fraction=0.05, is_varied=True)
 
 
+def guided(demonstrator: Demonstrator, share: float | None) -> Demonstrator:
+    """The demonstrator with another share of dialogues that are guided by the hidden information; None for its own."""
+    return demonstrator if share is None else replace(demonstrator, hinted_fraction=share)
+
+
 def demonstrations(
-    tasks: Sequence[Task], simulator: Simulator, num_dialogues: int, seed: int, demonstrator: Demonstrator | None = None
+    tasks: Sequence[Task], simulator: Simulator, num_dialogues: int, seed: int, demonstrator: Demonstrator = TINY
 ) -> list[list[dict[str, Any]]]:
     """`num_dialogues` demonstrations, on the tasks in rotation."""
-    demonstrator = demonstrator or Demonstrator()
     return [
         demonstrator.demonstrate(tasks[i % len(tasks)], simulator, derive_seed(seed, "imitation", i))
         for i in range(num_dialogues)

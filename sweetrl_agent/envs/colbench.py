@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from colbench_gym.agents.scripted import OracleAgent, random_agent
 from colbench_gym.dialogue import Dialogue
@@ -46,9 +47,11 @@ class ColBenchRecord(EnvironmentRecord):
 
     Attributes:
         env: Class of the environment.
+        hinted: Share of demonstrations that are guided by the hidden information; None for the demonstrator's own.
     """
 
     env: ClassVar[type[ColBenchEnv]]
+    hinted: float | None = None
     defaults: ClassVar[Mapping[str, Any]] = {}
     max_token_length: ClassVar[int] = 96
     uses_global_generators: ClassVar[bool] = False
@@ -59,6 +62,12 @@ class ColBenchRecord(EnvironmentRecord):
     def all_defaults(self, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The record's own defaults only: the main job's defaults already suit our environments."""
         return dict(self.defaults)
+
+    def with_hinted(self, share: float) -> Self:
+        """See `EnvironmentRecord`."""
+        other = copy.copy(self)
+        other.hinted = share
+        return other
 
     def has_demonstrations(self, given: Any) -> bool:
         """See `EnvironmentRecord`; only the embedded tasks have them."""

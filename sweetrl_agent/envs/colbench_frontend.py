@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import sandboxes
@@ -43,9 +44,10 @@ class FrontendRecord(ColBenchRecord):
 
     def demonstrations(self, tasks: Sequence[Task], count: int, seed: int) -> Demonstrations:
         """See `EnvironmentRecord`."""
-        from sweetrl_agent.envs.frontend_demonstrations import demonstrations
+        from sweetrl_agent.envs.frontend_demonstrations import TINY, demonstrations
 
-        return demonstrations(tasks, count, seed)
+        demonstrator = TINY if self.hinted is None else replace(TINY, hinted_fraction=self.hinted)
+        return demonstrations(tasks, count, seed, demonstrator)
 
     def check_sandbox(self, spec: Any) -> None:
         """See `EnvironmentRecord`; a user-defined class is a `Browser`."""

@@ -80,15 +80,17 @@ class RolesRecord(BackendRecord):
 
     def demonstrations(self, tasks: Sequence[Task], count: int, seed: int) -> Demonstrations:
         """See `EnvironmentRecord`."""
+        from sweetrl_agent.envs.backend_demonstrations import TINY, guided
         from sweetrl_agent.envs.team_demonstrations import demonstrations
 
-        return demonstrations(self._roles_env, self.arguments, tasks, count, seed)
+        return demonstrations(self._roles_env, self.arguments, tasks, count, seed, guided(TINY, self.hinted))
 
     def pretrained_demonstrations(self, tasks: Sequence[Task], count: int, seed: int) -> Demonstrations:
         """See `EnvironmentRecord`."""
+        from sweetrl_agent.envs.backend_demonstrations import guided
         from sweetrl_agent.envs.team_demonstrations import VARIED, demonstrations
 
-        return demonstrations(self._roles_env, self.arguments, tasks, count, seed, VARIED)
+        return demonstrations(self._roles_env, self.arguments, tasks, count, seed, guided(VARIED, self.hinted))
 
     def measures(self, episode: Episode, task: Task) -> dict[str, Any]:
         """See `EnvironmentRecord`, of what the human said; also the agent whose answer of a debate was graded, as "chosen"."""

@@ -55,6 +55,9 @@ class Demonstrator:
     hinted_fraction: float = 0.2
 
 
+TINY = Demonstrator()
+
+
 @dataclass
 class _Dialogue:
     task: Task
@@ -67,14 +70,13 @@ class _Dialogue:
 
 
 def demonstrations(
-    tasks: Sequence[Task], num_dialogues: int, seed: int, demonstrator: Demonstrator | None = None
+    tasks: Sequence[Task], num_dialogues: int, seed: int, demonstrator: Demonstrator = TINY
 ) -> list[list[dict[str, str]]]:
     """`num_dialogues` demonstrations on embedded pages as chat messages, on the tasks in rotation, with the scripted human.
 
     Raises:
         sandboxes.SandboxError: If there is no browser to render the pages.
     """
-    demonstrator = demonstrator or Demonstrator()
     dialogues = [_begin(tasks[i % len(tasks)], demonstrator, derive_seed(seed, "imitation", i)) for i in range(num_dialogues)]
     with LayoutBrowser(cache=RenderingCache(most=CACHED)) as browser:
         while unfinished := [dialogue for dialogue in dialogues if not dialogue.is_over]:

@@ -26,11 +26,11 @@ from colbench_gym.tasks.embedded import family_of
 from colbench_gym.tasks.families.family import Topic
 from colbench_gym.tasks.task import Fact, Task
 from sweetrl_agent.core.environment import Demonstrations
-from sweetrl_agent.envs.backend_demonstrations import PRETRAINED, Demonstrator
+from sweetrl_agent.envs.backend_demonstrations import PRETRAINED, TINY, Demonstrator
 
 NOTHING_MISSING = "Nothing is missing."
-#: Demonstrators of a tiny and of a pretrained model: neither has exercises, nor reads hidden information.
-TINY, VARIED = Demonstrator(hinted_fraction=0.5), replace(PRETRAINED, hinted_fraction=0.5)
+#: Demonstrator of a pretrained model. As the tiny one's, its dialogues are guided, but nothing in them reads the hidden information, and there are no exercises.
+VARIED = replace(PRETRAINED, hinted_fraction=0.5)
 
 
 def demonstrations(

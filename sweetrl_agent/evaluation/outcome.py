@@ -19,6 +19,7 @@ from sweetrl_agent.evaluation.credit_accuracy import UNTRAINED, hint_reading
 from sweetrl_agent.evaluation.example import example
 from sweetrl_agent.evaluation.failures import explain_shown, failures_of, summarize_failures
 from sweetrl_agent.evaluation.held_out import evaluate_agent
+from sweetrl_agent.evaluation.no_gain import no_gain
 from sweetrl_agent.evaluation.pictures import keep_pictures
 from sweetrl_agent.evaluation.wishes import summarize_wishes, wish_lines
 from sweetrl_agent.models.loading import load_policy
@@ -68,6 +69,8 @@ def report(run: Run) -> None:
         results["wishes"] = wishes
     if failures := failures_of(run, rows):
         results["failures"] = summarize_failures(run.record.failure_kinds, failures)
+    if sentences := _no_gain(run, results):
+        results["no_gain"] = sentences
     refuse_fewer(run.path("results.json"), results)
     write_json(run.path("results.json"), results)
     explain_shown(run, rows, failures)
@@ -78,6 +81,13 @@ def report(run: Run) -> None:
     if shown := example(rows):
         print(f"\n{shown}")
     print(f"\nresults: {run.path('results.json')}\nreport:  {page}")
+
+
+def _no_gain(run: Run, results: Row) -> list[str]:
+    metrics, summary, algorithm = run.path("metrics.jsonl"), run.path("pairs_summary.json"), run.algorithm
+    stage = stage_name("actor", algorithm.critic) if algorithm.critic else algorithm.name
+    rows = [row for row in read_rows(metrics) if row["stage"] == stage] if metrics.exists() else []
+    return no_gain(results, algorithm.name, rows, read_object(summary) if summary.exists() else {})
 
 
 def _critic_training(run: Run) -> Row:
@@ -97,6 +107,8 @@ def run_table(results: dict[str, Any]) -> str:
     if critic := critic_summary.line(results.get("critic", {})):
         lines.append(f"\n{critic}")
     lines += ["", *wish_lines(results.get("wishes", []))]
+    if sentences := results.get("no_gain"):
+        lines += ["", *sentences]
     seconds = results["seconds"]
     lines.append(
         "\nseconds: " + ", ".join(f"{stage} {s:.0f}" for stage, s in seconds.items()) + f"; in all {sum(seconds.values()):.0f}"

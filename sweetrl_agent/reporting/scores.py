@@ -80,7 +80,7 @@ def headline_part(run: RunFolder) -> Part:
     cards = [] if run.is_evaluation else list(_cards(run.results, name))  # an evaluation has paired differences
     chart = headline_chart(run.results)
     text = f"{_MEANING[name].format(success_means(run.results))} Intervals are 95%, in percent."
-    notes = [f"{text} {_PAIRED}" if cards else text]
+    notes = [f"{text} {_PAIRED}" if cards else text, *map(str, run.results.get("no_gain", ()))]
     return Part("headline", name.capitalize(), charts=[chart] if chart else [], notes=notes, cards=cards)
 
 

@@ -27,7 +27,7 @@ CHOSEN = {
     "reasoning": "<plan> </plan>", "system_prompt": "- no: yes, 'null' and {}\nnext line", "stage": "collect", "lora": True,
     "algorithms": ["initial", "grpo"], "critics": ["no_hidden"], "credit_algorithms": ["gigpo"], "best_of": [1, 2], "seeds": [0, 2], "scaling": [9, 18],
     "simulators": ["terse", '{"name": "scripted"}'], "dials": ["a b", "c"], "against": "PAPER", "max_turns": 4,
-    "initial_policy": "sft", "report_to": ["tensorboard", "mlflow"], "redo": ["rank", "evaluate rft"],
+    "initial_policy": "sft", "sft_hinted": 0.25, "report_to": ["tensorboard", "mlflow"], "redo": ["rank", "evaluate rft"],
     "callbacks": ["my_package:MyCallback", "other:Callback"], "log_level": "debug", "isolate_generators": "true",
 }  # fmt: skip
 #: The same of algorithms, by field.

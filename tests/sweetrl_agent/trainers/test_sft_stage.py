@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from colbench_gym.scoring.answer import ANSWER_MARKER
 from sweetrl_agent.core.hint import hint_message
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.data.chat import Chat
+from sweetrl_agent.envs.registry import find_record
 from sweetrl_agent.models.loading import load_tokenizer
 from sweetrl_agent.trainers import sft_stage
 from sweetrl_agent.trainers.sft import sft_dataset
@@ -119,3 +121,35 @@ def test_the_tokenizer_and_the_prompt_are_kept(run, tiny_tokenizer):
     _, tokenizer = pretrained_trainer(run)
     assert json.dumps(tokenizer.chat_template) == json.dumps(tiny_tokenizer.chat_template)
     assert load_tokenizer(run.config.model.model, run.config.model).get_vocab() == tokenizer.get_vocab()
+
+
+def _shares(dialogues):
+    return sum(dialogue[0]["role"] == "system" for dialogue in dialogues) / len(dialogues)
+
+
+def test_the_share_of_guided_demonstrations_is_a_setting(make_run, tiny_model_folder):
+    """Dialogues that are not guided are the same at every share: an experiment on the share changes nothing else."""
+    plain, half = (demonstrations(make_run(sft_dialogues=48, **given)) for given in ({"sft_hinted": 0.0}, {}))
+    assert _shares(plain) == 0 < _shares(half) < 1
+    assert all(mine == theirs for mine, theirs in zip(plain, half, strict=True) if theirs[0]["role"] != "system")
+    pretrained = make_run(sft_dialogues=48, model=str(tiny_model_folder), sft_hinted=1.0)
+    assert 0 < _shares(demonstrations(pretrained)) < 1  # all but the writing exercises
+    assert pretrained.config.initial_policy == "sft" and make_run(sft_hinted=-1.0, seed=0).config.sft.sft_hinted == -1
+
+
+@pytest.mark.parametrize("name", ["ColBench-Team-v0", "ColBench-Split-v0", "ColBench-Frontend-v0"])
+def test_other_records_take_the_share_too(name):
+    record = find_record(name)
+    assert record.with_hinted(0.25).hinted == 0.25 and record.hinted is None
+
+
+def test_a_share_that_cannot_be_had_is_refused(make_run, tmp_path):
+    write_rows(tmp_path / "talks.jsonl", [{"messages": TALK}] * 4)
+    for given, refusal in (
+        ({"sft_hinted": 1.5}, "`sft_hinted` must be at most 1, got 1.5"),
+        ({"sft_hinted": -0.5}, "`sft_hinted` must be from 0 to 1, or -1 for the environment's own share, got -0.5"),
+        ({"sft_hinted": 0.5, "demonstrations": str(tmp_path / "talks.jsonl")}, "`sft_hinted` is for an environment's own demonstrations"),
+        ({"sft_hinted": 0.5, "env": "LMRL-Maze-v0", "tasks": "seeds:0-9", "test_tasks": "seeds:10-11"}, "have no share that is guided"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=re.escape(refusal)):
+            make_run(**given)
