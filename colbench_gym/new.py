@@ -1,7 +1,7 @@
 """python -m colbench_gym.new NAME: write a package with an environment of your own, ready for `python -m sweetrl_agent.train --env`.
 
 NAME is the name of the package, such as `price_talks`. The command writes a folder of this name into the current one, or into `--folder`: the environment, a player for
-demonstrations, tests of the trainer's requirements, and a README with the commands. The game in it is a placeholder.
+demonstrations, a record (metric, success, hidden noun, oracle, settings), tests of the trainer's requirements, and a README with the commands. The game in it is a placeholder.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ _TEMPLATES = Path(__file__).parent / "new_package"
 FILES = {
     "environment": "{name}/__init__.py",
     "demonstrations": "{name}/demonstrations.py",
+    "record": "{name}/record.py",
     "test": "tests/test_{name}.py",
     "pyproject": "pyproject.toml",
     "readme": "README.md",
 }
 #: Settings of a tiny model that is large enough for the placeholder.
-SETTINGS = "--sft_dialogues 1500 --sft_epochs 4 --tiny_hidden_size 96 --tiny_layers 2 --tiny_vocab_size 400 --max_new_tokens 12"
+DEFAULTS = '"sft_dialogues": 1_500, "sft_epochs": 4, "tiny_hidden_size": 96, "tiny_layers": 2, "tiny_vocab_size": 400, "max_new_tokens": 12'
 
 
 def write_package(name: str, folder: Path) -> list[Path]:
@@ -43,7 +44,13 @@ def write_package(name: str, folder: Path) -> list[Path]:
     if root.exists():
         raise ValueError(f"{root} exists; name another package, or another `--folder`.")
     words = name.title().replace("_", "")
-    replaced = {"PACKAGE": name, "ENV_ID": f"{words}-v0", "CLASS": f"{words}Env", "SETTINGS": SETTINGS}
+    replaced = {
+        "PACKAGE": name,
+        "ENV_ID": f"{words}-v0",
+        "CLASS": f"{words}Env",
+        "RECORD": f"{words}Record",
+        "DEFAULTS": DEFAULTS,
+    }
     paths = []
     for template, place in FILES.items():
         text = (_TEMPLATES / f"{template}.txt").read_text(encoding="utf-8")

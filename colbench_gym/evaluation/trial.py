@@ -1,8 +1,8 @@
 """A trial episode: do two copies of an environment, with one seed and the same actions, give the same episode?
 
 Two copies play the episode side by side, in turns; then one of them plays it once more, alone. So a difference shows that has its cause in
-another generator than the one that `reset` seeds, in something that all copies share, or in what an earlier episode has left behind. The
-global random generators are as they were afterwards.
+another generator than the one that `reset` seeds, in something that all copies share, or in what an earlier episode has left behind. Where an environment
+has snapshots, the second half of the first episode is played again from one. The global random generators are as they were afterwards.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class Trial:
         difference: Where the copies differ first, such as "the observation after turn 2"; "" if they do not differ.
         untried: Why no trial was played, or it says nothing; "" if it does.
         reveals_hidden: Whether the first message of an episode contains its hidden information (and not that of another episode, as a list of choices would).
+        lost: Where an episode that goes on from a snapshot differs first; "" if nowhere, or without snapshots.
         draws_from: Global generators that the environment has drawn from; empty where each dialogue has its own.
         num_steps: Number of steps of all copies.
         step_s: Mean seconds of a step, the first one left out if there are others; 0.0 without a step.
@@ -46,6 +47,7 @@ class Trial:
     difference: str = ""
     untried: str = ""
     reveals_hidden: bool = False
+    lost: str = ""
     draws_from: tuple[str, ...] = ()
     num_steps: int = 0
     step_s: float = 0.0
@@ -57,13 +59,16 @@ class Trial:
         return None if self.untried else not self.difference
 
     def sentence(self, env: str) -> str:
-        """What is to be said of an environment before a run, by its id; "" if its episodes repeat and do not begin with what is hidden."""
+        """What is to be said of an environment before a run, by its id; "" if its episodes and snapshots repeat and do not begin with what is hidden."""
         if self.untried:
             return f"`env` {env!r} is played in no trial episode ({self.untried}), so whether it is reproducible is not known."
-        if not self.difference and self.reveals_hidden:
-            return f"`env` {env!r} reveals its hidden information in the first message of an episode, so the agent reads what is meant for a critic alone."
         if not self.difference:
-            return ""
+            reveals = f"`env` {env!r} reveals its hidden information in the first message of an episode, so the agent reads what is meant for a critic alone."
+            lost = (
+                f"`env` {env!r} does not return to its snapshots: after `set_state(get_state())`, the same actions differ in {self.lost}, so what branches from "
+                "them (`vineppo`, `at_grpo`, `malt`, `slinvit`, the critic `gain`) continues other episodes."
+            )
+            return " ".join([reveals] * self.reveals_hidden + [lost] * bool(self.lost))
         drawn = " and ".join(self.draws_from)
         way_out = (
             f"; it draws from {drawn}, and `--isolate_generators true` gives each dialogue a state of its own" if drawn else ""
@@ -138,28 +143,32 @@ class _Clock:
         return replace(trial, num_steps=len(self.steps), step_s=step_s, reset_s=reset_s)
 
 
-def play_trial(copies: Sequence[Copy], episodes: Sequence[tuple[str, Act]], seed: int = 0) -> Trial:
+def play_trial(
+    copies: Sequence[Copy], episodes: Sequence[tuple[str, Act]], seed: int = 0, has_snapshots: bool = False
+) -> Trial:
     """Play trial episodes until copies differ in one, or `ENOUGH_STEPS` are played.
 
     Args:
         copies: Two copies of the environment.
         episodes: Id of the task of each episode, and what its agent says.
         seed: Seed of `reset`.
+        has_snapshots: Whether the copies have `get_state` and `set_state`, which are then tried in the first episode.
 
     Raises:
         Exception: What a step of the environment raises.
     """
     clock = _Clock()
     with preserve_rng_state():
-        before, trial = RngState.now(), Trial()
+        before, trial, lost = RngState.now(), Trial(), ""
         for task_id, act in episodes:
             if len(clock.steps) >= ENOUGH_STEPS:
                 break
-            trial = _one_episode(copies, task_id, act, seed, clock)
+            trial = _one_episode(copies, task_id, act, seed, clock, has_snapshots and not clock.steps)
+            lost = lost or trial.lost
             if trial.difference or trial.untried:
                 break
         return clock.noted(
-            replace(trial, reveals_hidden=_reveals(clock.openings), draws_from=RngState.now().drawn_since(before))
+            replace(trial, reveals_hidden=_reveals(clock.openings), lost=lost, draws_from=RngState.now().drawn_since(before))
         )
 
 
@@ -172,7 +181,7 @@ def _reveals(openings: Mapping[str, str]) -> bool:
     )
 
 
-def _one_episode(copies: Sequence[Copy], task_id: str, act: Act, seed: int, clock: _Clock) -> Trial:
+def _one_episode(copies: Sequence[Copy], task_id: str, act: Act, seed: int, clock: _Clock, has_snapshots: bool) -> Trial:
     first: list[_Moment] = []
     actions: list[str | None] = []
 
@@ -192,7 +201,25 @@ def _one_episode(copies: Sequence[Copy], task_id: str, act: Act, seed: int, cloc
             return Trial(untried=failed)
         if difference := before.difference(moment):
             return Trial(f"{_at(difference, turn)} when one of them plays it again")
-    return Trial()
+    return Trial(lost=_lost(copies[0], task_id, actions, first, seed, clock) if has_snapshots else "")
+
+
+def _lost(copy: Copy, task_id: str, actions: Sequence[str | None], first: Sequence[_Moment], seed: int, clock: _Clock) -> str:
+    """Where the second half of an episode differs if it is played from a snapshot, after its end and the start of another; "" for nowhere."""
+    said = [action for action in actions if action is not None][: len(first) - 1]
+    middle = len(said) // 2
+    clock.reset(copy, task_id, seed)
+    for action in said[:middle]:
+        clock.step(copy, action)
+    state = copy.get_state()
+    for action in said[middle:]:
+        clock.step(copy, action)
+    copy.reset(seed=seed, options={"task_id": task_id})
+    copy.set_state(state)
+    for turn, action in enumerate(said[middle:], middle + 1):
+        if difference := first[turn].difference(clock.step(copy, action)):
+            return _at(difference, turn)
+    return ""
 
 
 def _played(copies: Sequence[Copy], task_id: str, act: Act, seed: int, clock: _Clock) -> Iterator[list[_Moment]]:

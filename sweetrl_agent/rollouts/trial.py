@@ -86,7 +86,8 @@ def _trial(config: Any, record: EnvironmentRecord) -> Trial:
     with closing(record.environments(config, tasks, 2)) as copies:
         acts = _acts(record, config, tasks, copies.envs[0])
         try:
-            return play_trial(copies.envs, [(tasks[i % len(tasks)].id, act) for i, act in enumerate(acts)])
+            episodes = [(tasks[i % len(tasks)].id, act) for i, act in enumerate(acts)]
+            return play_trial(copies.envs, episodes, has_snapshots="snapshot" in record.capabilities(config))
         except ContractError as error:
             raise ValueError(f"`env` {config.task.env!r} does not keep the contract of environments: {error}") from None
         except Exception as error:  # an external environment may fail in any way

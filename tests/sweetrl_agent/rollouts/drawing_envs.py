@@ -51,6 +51,25 @@ class Guess(gym.Env):
         return f"{reply} My cat says {self.draw()}.", 0.0, False, self.turn >= 4, {}
 
 
+class Snapshots(Guess):
+    """The same with snapshots, which keep everything, forget the turn, forget the generator, or are the live state."""
+
+    def __init__(self, keeps="all"):
+        super().__init__("seeded")
+        self.keeps = keeps
+
+    def get_state(self):
+        generator = self.np_random if self.keeps == "alias" else self.np_random.bit_generator.state
+        return {"number": self.number, "turn": self.turn, "generator": generator}
+
+    def set_state(self, state, reseed=None):
+        self.number, self.turn = state["number"], 0 if self.keeps == "no turn" else state["turn"]
+        if self.keeps == "all":
+            self.np_random.bit_generator.state = state["generator"]
+        elif self.keeps == "alias":
+            self._np_random = state["generator"]
+
+
 class Reveals(Guess):
     """The same with a word that is hidden; the opening names it, all words, or none."""
 
@@ -102,4 +121,5 @@ def guesses(messages):
 if "DrawnNumber-v0" not in gym.registry:
     gym.register("DrawnNumber-v0", entry_point=Guess, disable_env_checker=True)
     gym.register("Reveals-v0", entry_point=Reveals, disable_env_checker=True)
+    gym.register("Snapshots-v0", entry_point=Snapshots, disable_env_checker=True)
     gym.register("Late-v0", entry_point=Late, disable_env_checker=True)

@@ -78,6 +78,16 @@ def test_an_opening_that_reveals_what_is_hidden_is_seen_and_a_list_of_choices_is
     assert ("reveals its hidden information in the first message" in caplog.text) == is_revealed
 
 
+@pytest.mark.parametrize("keeps", ["all", "no turn", "no generator", "alias"])
+def test_a_snapshot_that_does_not_restore_the_episode_is_seen(keeps, caplog):
+    given = config(env="drawing_envs:Snapshots-v0", env_kwargs=json.dumps({"keeps": keeps}))
+    found = trial_of(given, given.record)
+    assert found.is_reproducible and bool(found.lost) == (keeps != "all")
+    assert not found.lost or found.lost.partition(" after turn ")[0] in ("the observation", "the end of the episode")
+    check_trial(given)
+    assert ("does not return to its snapshots" in caplog.text) == (keeps != "all")
+
+
 def test_what_breaks_the_contract_after_the_trial_is_a_sentence(tmp_path, capsys):
     words = ["drawing_envs:odd", "--env", "drawing_envs:Late-v0", "--tasks", "seeds:0-2", "--output", str(tmp_path / "e")]
     assert evaluate.main(words) == 2
