@@ -90,6 +90,11 @@ def policy_files(algorithm: Any) -> tuple[str, ...]:
     return tuple(folders) if algorithm.critic else (*(folder for folder in folders if not folder.startswith(name)), name)
 
 
+def trained_folders(algorithm: Any) -> tuple[str, ...]:
+    """The folders of trained policies, for the README of a run; of an algorithm whose policies are no language models its folder."""
+    return algorithm.folders or tuple(folder.removesuffix("/") for folder in policy_files(algorithm))
+
+
 def files_needed(algorithm: Any, algorithms: Mapping[str, Any]) -> tuple[str, ...]:
     """The files of the other algorithms that an algorithm uses: their policies and critics.
 

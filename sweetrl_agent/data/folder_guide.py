@@ -42,7 +42,7 @@ def folder_guide(title: str, stages: Mapping[str, Stage], folders: Sequence[str]
     Args:
         title: What the run is, such as "SWEET-RL".
         stages: The stages of the run.
-        folders: Folders of the trained policies; none for the initial policy.
+        folders: Folders of what was trained; none for the initial policy.
     """
     rows = [f"| `{file}` | {text} | - |" for file, text in _ALWAYS]
     rows += [
@@ -50,6 +50,12 @@ def folder_guide(title: str, stages: Mapping[str, Stage], folders: Sequence[str]
         for name, stage in stages.items()
         for file in stage.files
     ]
+    places = ", ".join(f"`{folder}/`" for folder in folders)
+    trained = (
+        f"The trained {'policies are' if len(folders) > 1 else 'policy is'} in {places}."
+        if folders
+        else "Nothing is trained after the initial policy."
+    )
     return "\n".join(
         [
             f"# Run folder: {title}",
@@ -62,7 +68,7 @@ def folder_guide(title: str, stages: Mapping[str, Stage], folders: Sequence[str]
             "",
             "    python -m sweetrl_agent.train --config config.yaml --output .",
             "",
-            f"The trained {'policies are' if len(folders) > 1 else 'policy is'} in {', '.join(f'`{folder}/`' for folder in folders or ['initial'])}. Every file of rows has one JSON object a line.",
+            f"{trained} Every file of rows has one JSON object a line.",
             "A finished stage is not run again, unless one of its files is missing or changed; `--redo STAGE` repeats it and the stages after it.",
             "",
         ]

@@ -15,7 +15,7 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.files import write_text
 from colbench_gym.progress import tell_stage
 from sandboxes.cpus import usable_cpus
-from sweetrl_agent.config.pipeline import stages_of
+from sweetrl_agent.config.pipeline import stages_of, trained_folders
 from sweetrl_agent.core.stage import Stage
 from sweetrl_agent.data.distributed import is_first, num_processes
 from sweetrl_agent.data.folder_guide import folder_guide
@@ -121,7 +121,7 @@ def tell_plan(run: Run) -> Forecast | None:
         _say(line)
     for sentence in warned:
         _log.warning("%s", sentence)
-    write_text(run.path("README.md"), folder_guide(run.algorithm.title, run.stages, run.algorithm.folders))
+    write_text(run.path("README.md"), folder_guide(run.algorithm.title, run.stages, trained_folders(run.algorithm)))
     return forecast
 
 

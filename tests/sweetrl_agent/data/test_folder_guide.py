@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sweetrl_agent.algorithms.registry import ALGORITHMS
-from sweetrl_agent.config.pipeline import MAIN_JOB, stages_of
+from sweetrl_agent.config.pipeline import MAIN_JOB, stages_of, trained_folders
 from sweetrl_agent.data.folder_guide import folder_guide
 
 
@@ -24,3 +26,18 @@ def test_the_policy_of_another_algorithm_stands_in_its_folder():
     text = folder_guide(algorithm.title, stages_of(algorithm), algorithm.folders)
     assert f"The trained policy is in `{algorithm.folders[0]}/`." in text
     assert "candidates.jsonl" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"), [("linvit", "linvit"), ("ppo", "ppo"), ("bidirectional", "bidirectional"), ("grpo", "grpo/agent")]
+)
+def test_every_algorithm_names_the_folder_of_what_it_trains(name, folder):
+    algorithm = ALGORITHMS[name]
+    text = folder_guide(algorithm.title, stages_of(algorithm), trained_folders(algorithm))
+    assert f"The trained policy is in `{folder}/`." in text
+
+
+def test_an_algorithm_that_trains_nothing_names_no_folder():
+    algorithm = ALGORITHMS["initial"]
+    text = folder_guide(algorithm.title, stages_of(algorithm), trained_folders(algorithm))
+    assert "Nothing is trained after the initial policy." in text and "trained policy is in" not in text
