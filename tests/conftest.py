@@ -29,6 +29,14 @@ os.environ.setdefault("COLBENCH_PAGE_TIMEOUT_S", "600")  # tests of the limit na
 MUST_HAVE_ALL = os.environ.get("COLBENCH_REQUIRE_BACKENDS") == "1"
 
 
+#: The files that take longest, which begin first, so that no process is left alone with one of them.
+LONGEST = ("test_types.py", "test_commands.py", "test_workers_files.py", "test_attacks.py", "test_bad_input.py")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _light_process():
     """Leaves the libraries' objects out of garbage collections, which took half the time of a tiny run: every stage starts some. And one thread

@@ -95,7 +95,7 @@ def _of_dialogues(initial: Row, trained: Row) -> Iterator[str]:
     if trained["answered"] < initial["answered"] - NOTABLE:
         yield (
             f"The trained policy ends {trained['answered']:.0%} of its dialogues before the limit of turns, the initial one {initial['answered']:.0%}: "
-            "it has unlearned to answer."
+            "it ends fewer of them by itself, such as by an answer."
         )
     turns = trained["turns"] * trained["n"]
     for count, what in (
