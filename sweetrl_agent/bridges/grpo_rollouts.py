@@ -81,6 +81,7 @@ class GRPORollouts:
         num_envs: int = 128,
         seed: int = 0,
         reasoning: str = AUTO,
+        eval_tasks: str = "",
     ) -> None:
         """Load the tasks, and make an environment once; those that are played are made with the first batch.
 
@@ -97,6 +98,7 @@ class GRPORollouts:
             num_envs: Dialogues that are played at the same time, in every process.
             seed: Seed of humans and sampling.
             reasoning: How the model marks its thoughts, which are no part of the dialogue: "auto", "none" or "OPEN CLOSE", as `--reasoning`.
+            eval_tasks: Task source of `eval_dataset`.
 
         Raises:
             ValueError: If the environment, the tasks or an argument are unknown.
@@ -114,8 +116,10 @@ class GRPORollouts:
         self.record = find_record(env, env_record).with_arguments(task.keyword_arguments())
         self.record.check(self._settings)
         self.tasks = self.record.load_tasks(tasks, task)
-        self.record.environments(self._settings, self.tasks, 1).close()  # refuses a wrong argument before a model is loaded
-        self._ids = {public_id(task): task.id for task in self.tasks}
+        self.eval_tasks = self.record.load_tasks(eval_tasks, task) if eval_tasks else ()
+        self._all = tuple({task.id: task for task in (*self.tasks, *self.eval_tasks)}.values())
+        self.record.environments(self._settings, self._all, 1).close()  # refuses a wrong argument before a model is loaded
+        self._ids = {public_id(task): task.id for task in self._all}
         self._envs: DialogueEnvs | None = None
         self._calls = 0
         #: Episodes of the last batch, in the order of its prompts.
@@ -125,15 +129,17 @@ class GRPORollouts:
 
     def dataset(self) -> Any:
         """The tasks as the trainer's dataset. The prompt is the request, and its message names the task."""
-        from datasets import Dataset
+        return _dataset(self.tasks)
 
-        return Dataset.from_list(
-            [
-                {"prompt": [{"role": "user", "content": getattr(task, "description", f"task {name}"), "task_id": name}]}
-                for task in self.tasks
-                for name in [public_id(task)]
-            ]
-        )
+    def eval_dataset(self) -> Any:
+        """`eval_tasks`, as `dataset`. Each evaluation plays the same episodes, and training those that it plays without evaluations.
+
+        Raises:
+            ValueError: Without `eval_tasks`.
+        """
+        if not self.eval_tasks:
+            raise ValueError("`eval_dataset` needs `eval_tasks`, a source of tasks such as 'embedded:test[:50]'.")
+        return _dataset(self.eval_tasks)
 
     def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:
         """One dialogue for every prompt; see `GRPOTrainer`.
@@ -154,8 +160,8 @@ class GRPORollouts:
             task_id = self._task_id(prompt)
             keys.append(EpisodeKey(task_id, counts[task_id]))
             counts[task_id] += 1
-        self._calls += 1
-        stage = f"grpo {self._calls} {trainer.accelerator.process_index}"
+        self._calls += trainer.model.training
+        stage = f"grpo {self._calls if trainer.model.training else 'evaluation'} {trainer.accelerator.process_index}"
         envs = self._environments()
         with _policy(trainer, self.system_prompt, self.num_envs, self.reasoning) as policy:
             self.episodes = [episode for shard in play(policy, envs, keys, self.seed, stage) for episode in shard]
@@ -195,14 +201,14 @@ class GRPORollouts:
         name = prompt[-1].get("task_id") if isinstance(prompt, list) and prompt else None
         if name not in self._ids:
             raise ValueError(
-                "`train_dataset` (and `eval_dataset`) must be that of `GRPORollouts.dataset`, whose prompts name their task; got a prompt of task "
-                f"{name!r}. Other tasks are for `python -m sweetrl_agent.evaluate`."
+                "`train_dataset` must be that of `GRPORollouts.dataset`, and `eval_dataset` that of `GRPORollouts.eval_dataset`, whose prompts name their "
+                f"task; got a prompt of task {name!r}."
             )
         return self._ids[name]
 
     def _environments(self) -> DialogueEnvs:
         if self._envs is None:
-            self._envs = self.record.environments(self._settings, self.tasks, self.num_envs)
+            self._envs = self.record.environments(self._settings, self._all, self.num_envs)
         return self._envs
 
     def _checked_chat(self, tokenizer: Any) -> Chat:
@@ -226,6 +232,18 @@ class GRPORollouts:
             output["env_mask"].append(part.mask)
             output["episode"].append({"reward": None if episode.is_void else episode.reward, "metrics": episode.metrics})
         return dict(output)
+
+
+def _dataset(tasks: Sequence[Any]) -> Any:
+    from datasets import Dataset
+
+    return Dataset.from_list(
+        [
+            {"prompt": [{"role": "user", "content": getattr(task, "description", f"task {name}"), "task_id": name}]}
+            for task in tasks
+            for name in [public_id(task)]
+        ]
+    )
 
 
 def _longest_sequence(episode: Episode, system_prompt: str, chat: Chat) -> Tokens:

@@ -36,7 +36,7 @@ def make_trainer(tiny_model_folder, tmp_path):
     """Function: rollouts, kind, settings -> a trainer of them on the tiny model; `kind` is a function of the rollouts and arguments of `GRPOTrainer`."""
     from trl import GRPOConfig, GRPOTrainer
 
-    def make(rollouts, kind=GRPOTrainer, **settings):
+    def make(rollouts, kind=GRPOTrainer, eval_dataset=None, **settings):
         given = {
             "output_dir": str(tmp_path / "grpo"), "per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": 12,
             "max_steps": 2, "learning_rate": 1e-2, "logging_steps": 1, "report_to": "none", "use_cpu": True, "bf16": False,
@@ -46,7 +46,11 @@ def make_trainer(tiny_model_folder, tmp_path):
         if kind is not GRPOTrainer:
             return kind(rollouts, **arguments)
         return GRPOTrainer(
-            train_dataset=rollouts.dataset(), rollout_func=rollouts, reward_funcs=rollouts.episode_reward, **arguments
+            train_dataset=rollouts.dataset(),
+            eval_dataset=eval_dataset,
+            rollout_func=rollouts,
+            reward_funcs=rollouts.episode_reward,
+            **arguments,
         )
 
     return make

@@ -123,11 +123,34 @@ def test_the_dataset_names_tasks_by_their_public_ids(make_rollouts):
     assert not {task.id for task in rollouts.tasks} & set(names)  # an id of an embedded task spells its hidden choices
 
 
+def test_an_evaluation_plays_other_tasks_and_training_the_episodes_that_it_plays_without(make_rollouts, make_trainer):
+    trained, evaluated = [], []
+
+    class Rollouts(GRPORollouts):
+        def __call__(self, prompts, trainer):
+            output = super().__call__(prompts, trainer)
+            into = trained[-1] if trainer.model.training else evaluated
+            into.append(sorted((episode.task_id, json.dumps(episode.messages)) for episode in self.episodes))
+            return output
+
+    for evaluation in ({}, {"eval_strategy": "steps", "eval_steps": 1, "per_device_eval_batch_size": 4}):
+        trained.append([])
+        rollouts = Rollouts("BridgeCounting-v0", tasks="seeds:0-3", eval_tasks="seeds:10-11", sandbox="embedded", num_envs=8)
+        trainer = make_trainer(rollouts, **evaluation, **({"eval_dataset": rollouts.eval_dataset()} if evaluation else {}))
+        trainer.train()
+        rollouts.close()
+    assert trained[0] == trained[1] and len(trained[0]) == 2
+    assert len(evaluated) >= 2 and {name for rows in evaluated for name, _ in rows} == {"10", "11"}
+    assert any("eval_reward" in row for row in trainer.state.log_history)
+    with pytest.raises(ValueError, match="`eval_dataset` needs `eval_tasks`"):
+        make_rollouts("BridgeCounting-v0", tasks="seeds:0-3").eval_dataset()
+
+
 def test_what_would_do_nothing_is_refused(make_rollouts, make_trainer):
     rollouts = make_rollouts("BridgeCounting-v0", tasks="seeds:0-3")
     with pytest.raises(ValueError, match="`top_k` is not a setting of the dialogues' sampling; leave it at 0"):
         make_trainer(rollouts, top_k=5).train()
-    with pytest.raises(ValueError, match="must be that of `GRPORollouts.dataset`"):
+    with pytest.raises(ValueError, match="must be that of `GRPORollouts.dataset`, and `eval_dataset`"):
         rollouts([[{"role": "user", "content": "Hello"}]], make_trainer(rollouts))
 
 
