@@ -24,8 +24,6 @@ FILES = {
     "pyproject": "pyproject.toml",
     "readme": "README.md",
 }
-#: Settings of a tiny model that is large enough for the placeholder.
-DEFAULTS = '"sft_dialogues": 1_500, "sft_epochs": 4, "tiny_hidden_size": 96, "tiny_layers": 2, "tiny_vocab_size": 400, "max_new_tokens": 12, "test_tasks": "seeds:1000000-1000299"'
 
 
 def write_package(name: str, folder: Path) -> list[Path]:
@@ -49,7 +47,6 @@ def write_package(name: str, folder: Path) -> list[Path]:
         "ENV_ID": f"{words}-v0",
         "CLASS": f"{words}Env",
         "RECORD": f"{words}Record",
-        "DEFAULTS": DEFAULTS,
     }
     paths = []
     for template, place in FILES.items():

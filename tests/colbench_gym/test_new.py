@@ -45,7 +45,7 @@ def test_train_takes_its_environment_at_once(package):
 
 def test_nothing_of_the_template_is_left(package):
     text = "".join(path.read_text() for path in package.rglob("*.*") if path.is_file())
-    assert not [word for word in ("PACKAGE", "ENV_ID", "CLASS", "RECORD", "DEFAULTS") if word in text]
+    assert not [word for word in ("PACKAGE", "ENV_ID", "CLASS", "RECORD") if word in text]
     assert "PriceTalks-v0" in text and "PriceTalksEnv" in text
 
 
