@@ -43,6 +43,12 @@ def test_train_takes_its_environment_at_once(package):
     assert done.returncode == 0 and "The settings are valid" in done.stdout, done.stdout + done.stderr
 
 
+def test_its_oracle_has_the_most_that_an_agent_can_have(package):
+    words = ["--env", "price_talks:PriceTalks-v0", "--env_record", "price_talks.record:PriceTalksRecord", "--tasks", "seeds:0-9"]
+    done = run(package, "-m", "sweetrl_agent.evaluate", "oracle", *words, "--output", "evaluation")
+    assert done.returncode == 0 and "100.0%" in done.stdout, done.stdout + done.stderr
+
+
 def test_nothing_of_the_template_is_left(package):
     text = "".join(path.read_text() for path in package.rglob("*.*") if path.is_file())
     assert not [word for word in ("PACKAGE", "ENV_ID", "CLASS", "RECORD") if word in text]
