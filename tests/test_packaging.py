@@ -188,3 +188,23 @@ def _braces(path):
     """A path in three parts, the second the alternatives between its braces; "" where it has none."""
     start, brace, rest = path.partition("{")
     return (start, *rest.split("}")) if brace else (start, "", "")
+
+
+#: What takes seconds to import, and only a model that is loaded or trained needs.
+HEAVY = (
+    "datasets",
+    "pandas",
+    "peft",
+    "scipy",
+    "transformers.modeling_utils",
+    "transformers.trainer",
+    "trl.trainer.dpo_trainer",
+)
+
+
+@pytest.mark.parametrize("module", ["evaluation.main_job", "evaluation.comparison_job", "evaluation.evaluation_job"])
+def test_reading_the_settings_imports_no_trainer(module):
+    """`--help`, refusals and scripted policies take half the time."""
+    code = f"import sys, sweetrl_agent.{module}; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "[]\n"

@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from torch import Tensor
-from transformers import set_seed
 
 from colbench_gym.seeds import derive_seed
 from sweetrl_agent.algorithms.grpo import standardized
@@ -141,7 +141,7 @@ class Archer(OnPolicyAlgorithm):
         self.reader = UtteranceReader(
             load_chat(run.initial_model, arguments), system_prompt(arguments), arguments.history, config.max_tokens
         )
-        set_seed(run.seed)
+        transformers.set_seed(run.seed)
         self.values = make_values(run, config.encoder, config.width, config.max_tokens)
         self.double = SlowlyFollowed(self.values, config.critic_rate, config.polyak)
         return self.double.trainables

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import transformers
 from torch import Tensor
-from transformers import TrainingArguments, set_seed
 
 from colbench_gym.files import Row
 from colbench_gym.seeds import derive_seed
@@ -39,10 +39,8 @@ from sweetrl_agent.critics.utterance_values import SlowlyFollowed, make_values, 
 from sweetrl_agent.data.chat import Chat, EncodedDialogue
 from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, system_prompt
 from sweetrl_agent.trainers.checkpoint import Checkpoint
-from sweetrl_agent.trainers.offline import offline_episodes
 from sweetrl_agent.trainers.periodic_evaluation import repeat
-from sweetrl_agent.trainers.running import SCORED_TOKENS, train_stage, trainer_arguments
-from sweetrl_agent.trainers.weighted import WeightedTrainer, weighted_rows
+from sweetrl_agent.trainers.running import SCORED_TOKENS, trainer_arguments
 
 #: Steps of the critic between two of its checkpoints.
 SAVED_EVERY = 100
@@ -161,13 +159,15 @@ class ArcherOffline(Algorithm):
         Raises:
             ColBenchError: As `offline_episodes`.
         """
+        from sweetrl_agent.trainers.offline import offline_episodes
+
         arguments, config = run.config.model, self.config
         tokenizer, episodes = load_tokenizer(run.initial_model, arguments), offline_episodes(run)
         instructions = system_message(system_prompt(arguments))
         encoded = Chat(tokenizer, arguments.reasoning).all_sequences(
             [[*instructions, *episode.messages_with_thoughts] for episode in episodes], history=arguments.history
         )
-        set_seed(run.seed)
+        transformers.set_seed(run.seed)
         data = utterance_data(episodes, encoded, config.max_tokens, config.reward_scale)
         values = make_values(run, config.encoder, config.width, config.max_tokens)
         double = SlowlyFollowed(values, config.critic_rate, config.polyak)
@@ -210,12 +210,15 @@ class ArcherOffline(Algorithm):
         self, run: Run, tokenizer: Any, encoded: Sequence[Sequence[EncodedDialogue]], weights: Sequence[float]
     ) -> list[Row]:
         """Step 2, with a weight for every turn of the data. Returns metrics."""
+        from sweetrl_agent.trainers.stage_training import train_stage
+        from sweetrl_agent.trainers.weighted import WeightedTrainer, weighted_rows
+
         config, arguments, folder = self.config, run.config.model, run.path(self.policies[AGENT])
-        set_seed(run.seed)
+        transformers.set_seed(run.seed)
         given = trainer_arguments(folder, run.seed, arguments, config.batch, config.batch, config.learning_rate, config.epochs)
         trainer = WeightedTrainer(
             model=adapted(load_model(run.initial_model, run.initial_model, arguments), arguments),
-            args=TrainingArguments(**given, remove_unused_columns=False),
+            args=transformers.TrainingArguments(**given, remove_unused_columns=False),
             train_dataset=weighted_rows(encoded, weights),
         )
         return train_stage(trainer, tokenizer, folder, self.name, run.callbacks)

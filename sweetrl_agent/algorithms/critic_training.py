@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from transformers import AutoModelForImageTextToText, AutoProcessor, TrainingArguments, set_seed
+from transformers import AutoProcessor, TrainingArguments, set_seed
 
 from colbench_gym.files import Row, iter_rows, read_rows
 from colbench_gym.seeds import derive_seed
@@ -19,12 +19,13 @@ from sweetrl_agent.core.run import Run
 from sweetrl_agent.critics.heads import TurnHead
 from sweetrl_agent.critics.vision import Views, VisionHead
 from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, system_prompt
+from sweetrl_agent.data.pairs import SIDES
+from sweetrl_agent.models.loading import IMAGE_TEXT_TO_TEXT, adapted, load_model, load_tokenizer, system_prompt
 from sweetrl_agent.rollouts.collection import iter_trajectories
-from sweetrl_agent.trainers.critic import SIDES, pair_trainer
+from sweetrl_agent.trainers.critic import pair_trainer
 from sweetrl_agent.trainers.critic_summary import HELD_OUT_PAIRS, PAIRS, summarize
 from sweetrl_agent.trainers.heads import HeadTrainer, Loss, encoded_rows, pair_rows
-from sweetrl_agent.trainers.running import train_stage
+from sweetrl_agent.trainers.stage_training import train_stage
 from sweetrl_agent.trainers.trl.on_disk import on_disk
 from sweetrl_agent.trainers.vision import VisionTrainer, vision_rows
 
@@ -102,7 +103,7 @@ def train_vision(run: Run, name: str) -> None:
     rows = [{**row, "hidden": row["hidden"] if sees else ""} for row in read_rows(run.path("outcome_pairs.jsonl"))]
     with make_browser(run.config.task.sandbox_spec()) as browser:
         views = make_views(run, base, browser)
-        model = load_model(base, base, run.config.model, AutoModelForImageTextToText)
+        model = load_model(base, base, run.config.model, IMAGE_TEXT_TO_TEXT)
         trainer = VisionTrainer(
             beta=config.critic_beta,
             views=views,

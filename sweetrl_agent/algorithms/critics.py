@@ -17,13 +17,12 @@ from itertools import compress
 from typing import Any, NamedTuple, cast
 
 import torch
-from transformers import AutoModelForImageTextToText, PreTrainedModel
+import transformers
 
 from colbench_gym.files import Row
 from colbench_gym.seeds import derive_seed
 from sandboxes.browser import make_browser
 from sweetrl_agent.algorithms.critic_settings import SWEET, critic_folder, settings_of
-from sweetrl_agent.algorithms.critic_training import make_views, train_advantage, train_head, train_vision
 from sweetrl_agent.config.model import PRETRAINED
 from sweetrl_agent.core.critic import Critic
 from sweetrl_agent.core.episode import Episode, Messages
@@ -35,10 +34,9 @@ from sweetrl_agent.critics.gain import DIFFERING, GainCritic, Targets, noise_lev
 from sweetrl_agent.critics.heads import HeadCritic, TurnHead
 from sweetrl_agent.critics.judge import JudgeCritic
 from sweetrl_agent.critics.vision import VisionCritic, VisionHead
-from sweetrl_agent.models.loading import load_chat, load_model, system_prompt
+from sweetrl_agent.models.loading import IMAGE_TEXT_TO_TEXT, load_chat, load_model, system_prompt
 from sweetrl_agent.rollouts.collection import iter_trajectories
 from sweetrl_agent.rollouts.replies import replies_at
-from sweetrl_agent.trainers.heads import Loss
 from sweetrl_agent.trainers.running import RANKED_TURNS, SCORED_TOKENS, VERIFIED
 
 _log = logging.getLogger(__name__)
@@ -125,8 +123,10 @@ def open_head(run: Run, name: str) -> Iterator[Critic]:
 @contextmanager
 def open_vision(run: Run, name: str) -> Iterator[Critic]:
     """Open a trained head with its vision-language model and a browser that renders the pages."""
+    from sweetrl_agent.algorithms.critic_training import make_views
+
     base, folder = settings_of(run, name).vision_model, critic_folder(run, name)
-    scorer = VisionHead(load_model(str(folder), base, run.config.model, AutoModelForImageTextToText)).load_head(folder)
+    scorer = VisionHead(load_model(str(folder), base, run.config.model, IMAGE_TEXT_TO_TEXT)).load_head(folder)
     with make_browser(run.config.task.sandbox_spec()) as browser:
         yield VisionCritic(scorer, make_views(run, base, browser))
 
@@ -164,17 +164,24 @@ def open_oracle(run: Run, name: str) -> Opened:
     )
 
 
+def _train(function: str, run: Run, name: str, **settings: Any) -> None:
+    """A function of `critic_training`, which is imported when it trains: its trainers take seconds."""
+    from sweetrl_agent.algorithms import critic_training
+
+    getattr(critic_training, function)(run, name, **settings)
+
+
 def _ratios(title: str, form: str = "", uses_hidden: bool = True, reads_replies: bool = True, **opened: Any) -> CriticKind:
     """A trained critic of log-ratios; `opened` are arguments of `open_advantage`."""
-    train = partial(train_advantage, form=form, uses_hidden=uses_hidden, reads_replies=reads_replies)
+    train = partial(_train, "train_advantage", form=form, uses_hidden=uses_hidden, reads_replies=reads_replies)
     needs = frozenset({"hidden"} if uses_hidden else ())
     return CriticKind(
         title, partial(open_advantage, reads_replies=reads_replies, **opened), train, uses_hidden, needs, scoring="ratios"
     )
 
 
-def _head(title: str, loss: Loss) -> CriticKind:
-    return CriticKind(title, open_head, partial(train_head, loss=loss), needs=frozenset(), scoring="head")
+def _head(title: str, loss: str) -> CriticKind:
+    return CriticKind(title, open_head, partial(_train, "train_head", loss=loss), needs=frozenset(), scoring="head")
 
 
 def _oracle(title: str) -> CriticKind:
@@ -192,7 +199,10 @@ _OURS: dict[str, CriticKind] = {
     "released": _ratios("released form, reference without hidden information", form="released", reference_hidden=False),
     "value_head": _head("value function", "value"),
     "vision_head": CriticKind(
-        "w/ regression head on a vision-language model", open_vision, train_vision, needs=frozenset({"hidden", "pages"})
+        "w/ regression head on a vision-language model",
+        open_vision,
+        partial(_train, "train_vision"),
+        needs=frozenset({"hidden", "pages"}),
     ),
     "judge": CriticKind("LLM as judge", open_judge, needs=frozenset(), scoring="judge"),
     "untrained": CriticKind(
@@ -340,7 +350,10 @@ def _embeddings(critic: Any) -> list[torch.nn.Module]:
     """The input embeddings of a critic's models, which every token that is read passes once."""
     modules = (module for value in vars(critic).values() if isinstance(value, torch.nn.Module) for module in value.modules())
     embeddings = {
-        id(part): part for module in modules if isinstance(module, PreTrainedModel) if (part := module.get_input_embeddings())
+        id(part): part
+        for module in modules
+        if isinstance(module, transformers.PreTrainedModel)
+        if (part := module.get_input_embeddings())
     }
     return list(embeddings.values())
 

@@ -25,7 +25,6 @@ from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
 from sweetrl_agent.core.work import Lengths, Work, training
-from sweetrl_agent.trainers.offline import offline_episodes
 
 
 @dataclass(frozen=True)
@@ -60,5 +59,7 @@ class FilteredBC(Algorithm):
 
     def train(self, run: Run) -> None:
         """Train on the best of the behaviour data; writes filtered_bc/agent/."""
+        from sweetrl_agent.trainers.offline import offline_episodes
+
         config = self.config
         fine_tune(run, self.name, best_fraction(offline_episodes(run), config.fraction), config, run.path(self.policies[AGENT]))

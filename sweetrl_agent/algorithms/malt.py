@@ -31,8 +31,6 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from transformers import set_seed
-
 from colbench_gym.files import Row, append_rows, iter_rows, whole_batches
 from sweetrl_agent.algorithms.malt_tree import Tree, grower, sibling_pairs
 from sweetrl_agent.algorithms.rft import RFTConfig, fine_tune
@@ -45,10 +43,9 @@ from sweetrl_agent.core.work import EXPECTED_SHARE, Lengths, Work, episodes, tra
 from sweetrl_agent.critics.credit import SUM
 from sweetrl_agent.rollouts.collection import NothingToLearnError
 from sweetrl_agent.rollouts.workers import ordered_map
-from sweetrl_agent.trainers.critic import pair_trainer
 from sweetrl_agent.trainers.measured import costs_of
 from sweetrl_agent.trainers.rounds import Round
-from sweetrl_agent.trainers.running import TRAINED_TOKENS, atomic_folder, train_stage, trainer_arguments
+from sweetrl_agent.trainers.running import TRAINED_TOKENS, atomic_folder, trainer_arguments
 
 _log = logging.getLogger(__name__)
 #: Tasks whose trees are grown and saved together.
@@ -164,6 +161,11 @@ class MALT(Algorithm):
 
     def prefer(self, view: Round, name: str) -> None:
         """Step 5: DPO of a policy from its SFT model, into NAME; where there is no pair, that model."""
+        from transformers import set_seed
+
+        from sweetrl_agent.trainers.critic import pair_trainer
+        from sweetrl_agent.trainers.stage_training import train_stage
+
         start, folder, pairs = view.path(f"sft/{name}"), view.path(name), list(self.pairs(view, name))
         if not start.exists():
             return

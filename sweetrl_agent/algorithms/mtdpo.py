@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import set_seed
-
 from colbench_gym.files import iter_rows
 from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.dialogues import AGENT
@@ -23,9 +21,8 @@ from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
 from sweetrl_agent.core.work import Lengths, Work
 from sweetrl_agent.critics.credit import SUM
-from sweetrl_agent.data.pairs import with_thoughts
-from sweetrl_agent.trainers.critic import SIDES, pair_trainer
-from sweetrl_agent.trainers.running import train_stage, trainer_arguments
+from sweetrl_agent.data.pairs import SIDES, with_thoughts
+from sweetrl_agent.trainers.running import trainer_arguments
 from sweetrl_agent.trainers.stage_work import pair_work
 
 
@@ -65,6 +62,11 @@ class MultiTurnDPO(Algorithm):
 
 
 def _train(run: Run, config: MultiTurnDPOConfig, folder: Path) -> None:
+    from transformers import set_seed
+
+    from sweetrl_agent.trainers.critic import pair_trainer
+    from sweetrl_agent.trainers.stage_training import train_stage
+
     set_seed(run.seed)
     path = run.path("outcome_pairs.jsonl")
     thinks = any(

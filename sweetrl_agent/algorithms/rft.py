@@ -13,9 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import set_seed
-from trl import SFTConfig, SFTTrainer
-
 from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.episode import Episode
@@ -26,8 +23,7 @@ from sweetrl_agent.core.work import EXPECTED_SHARE, Lengths, Work, training
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
 from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_trajectories, lost_turns
-from sweetrl_agent.trainers.running import train_stage, trainer_arguments
-from sweetrl_agent.trainers.sft import sft_dataset
+from sweetrl_agent.trainers.running import trainer_arguments
 
 
 @dataclass(frozen=True)
@@ -90,6 +86,14 @@ def fine_tune(run: Run, stage: str, episodes: Iterable[Episode], config: Any, fo
         folder: Folder of the trained policy.
         is_merged: Whether a trained adapter is merged into the weights.
     """
+    from transformers import (
+        set_seed,
+    )  # here, as in all algorithms: these imports take seconds, and whoever reads settings imports this module
+    from trl import SFTConfig, SFTTrainer
+
+    from sweetrl_agent.trainers.sft import sft_dataset
+    from sweetrl_agent.trainers.stage_training import train_stage
+
     set_seed(run.seed)
     tokenizer = load_tokenizer(run.initial_model, run.config.model)
     instructions = system_message(system_prompt(run.config.model))

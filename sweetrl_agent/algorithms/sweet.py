@@ -23,8 +23,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from transformers import set_seed
-from trl import DPOConfig
 
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
@@ -47,10 +45,7 @@ from sweetrl_agent.data.pairs import ANSWERS, BY_CRITIC, BY_VERIFIER, candidate_
 from sweetrl_agent.models.loading import initial_model, load_chat, load_policy
 from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_of_one_agent, iter_trajectories
 from sweetrl_agent.rollouts.workers import WorkerFactory, ordered_map
-from sweetrl_agent.trainers.critic import SweetCriticConfig
-from sweetrl_agent.trainers.running import train_stage, trainer_arguments
-from sweetrl_agent.trainers.trl.on_disk import on_disk
-from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer, preference
+from sweetrl_agent.trainers.running import trainer_arguments
 
 Item = TypeVar("Item")
 Place = tuple[Episode, int]
@@ -193,6 +188,8 @@ class Sweet(Algorithm):
 
     def plan(self, run: Run) -> list[str]:
         """See `Algorithm`; TRL checks the values of both configurations."""
+        from sweetrl_agent.trainers.critic import SweetCriticConfig
+
         config = self.config
         SweetCriticConfig(**critic_arguments(run, self.critic))
         _dpo(run, self.critic)
@@ -308,6 +305,12 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
     Raises:
         NothingToLearnError: If there is no pair, because the critic gives different candidates of every turn the same score.
     """
+    from transformers import set_seed
+
+    from sweetrl_agent.trainers.stage_training import train_stage
+    from sweetrl_agent.trainers.trl.on_disk import on_disk
+    from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer, preference
+
     folder = run.artifact(critic, "policy")
     if not count_rows(run.artifact(critic, "turn_pairs.jsonl")):
         raise NothingToLearnError(
@@ -328,8 +331,10 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
     run.add_metrics(stage, train_stage(trainer, chat.tokenizer, folder, stage, run.callbacks))
 
 
-def _dpo(run: Run, critic: str) -> DPOConfig:
+def _dpo(run: Run, critic: str) -> Any:
     """TRL's configuration for equation 4; TRL checks the values."""
+    from trl import DPOConfig
+
     config = settings_in(run, critic)
     arguments = trainer_arguments(
         run.artifact(critic, "policy"), run.seed, run.config.model, config.actor_batch, config.actor_micro_batch,

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,17 +18,25 @@ from sweetrl_agent.core.contract import ContractError
 from sweetrl_agent.core.processes import yield_idle_threads
 
 NONE: Mapping[str, Any] = MappingProxyType({})
-#: Modules that the extra "train" brings and that every command imports.
-TRAIN_MODULES = {"torch", "trl", "transformers", "datasets", "accelerate", "peft", "scipy", "tqdm", "yaml", "pydantic"}
+#: Modules that the extra "train" brings. Some are imported only when a model is trained, which is late to learn that one is missing.
+TRAIN_MODULES = ("torch", "trl", "transformers", "datasets", "accelerate", "peft", "scipy", "tqdm", "yaml", "pydantic")
 
 
 def prepare_process() -> None:
-    """Set environment variables that libraries read on import, and silence messages that they print on every run."""
+    """Set environment variables that libraries read on import, and silence messages that they print on every run.
+
+    Raises:
+        ModuleNotFoundError: Names a module of the extra "train" that is not installed.
+    """
+    for name in TRAIN_MODULES:
+        if find_spec(name) is None:
+            raise ModuleNotFoundError(name=name)
     yield_idle_threads()
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     if not sys.stderr.isatty():  # in a log file, a progress line every ten seconds is enough
         os.environ.setdefault("TQDM_MININTERVAL", "10")
+    os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")  # it takes seconds to import, which only training does
     _quieten()
 
 
@@ -99,10 +108,10 @@ def exit_status(command: Callable[[], int]) -> int:
 
 def _quieten() -> None:
     """Silence library messages that appear on every run and that no user can act on; errors and our own output stay."""
-    import datasets
     import transformers
 
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    datasets.disable_progress_bars()
+    if datasets := sys.modules.get("datasets"):
+        datasets.disable_progress_bars()
     warnings.filterwarnings("ignore", message=".*gradient_checkpointing.*", category=FutureWarning)

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+import transformers
 from torch import Tensor
-from transformers import AttentionInterface
 
 from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.policies.slots import CACHE, body
@@ -39,6 +39,7 @@ def candidate_log_probs(model: Any, prompt: list[int], candidates: Sequence[list
     cache = body(model)(torch.tensor([shared], device=device), use_cache=True)[CACHE]
     read = [prompt[-1:] + ids[:-1] for ids in candidates]  # a candidate's last token predicts nothing that is scored
     lengths = [len(ids) for ids in read]
+    transformers.AttentionInterface.register(PACKED, attend)
     with _attention(model, PACKED):
         logits = model(
             torch.tensor([[token for ids in read for token in ids]], device=device),
@@ -110,9 +111,6 @@ def attend(
     visible = layout.visible.repeat(groups, 1)
     output = F.scaled_dot_product_attention(folded, behind_prompt(key), behind_prompt(value), visible, scale=scaling)
     return output.view(count, heads, longest, value.shape[3])[layout.candidate, :, layout.offset][None], None
-
-
-AttentionInterface.register(PACKED, attend)
 
 
 @contextmanager

@@ -10,6 +10,8 @@ import numpy as np
 
 from sweetrl_agent.core.episode import Episode
 
+#: The dialogues of an outcome pair: the better, the worse.
+SIDES = ("chosen", "rejected")
 #: How answers among the candidates of a turn are paired.
 ANSWERS = BY_CRITIC, APART, BY_VERIFIER, BOTH = "critic", "apart", "verifier", "both"
 

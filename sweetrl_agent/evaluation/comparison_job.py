@@ -39,7 +39,7 @@ from sweetrl_agent.evaluation.steps import EXPLANATIONS, Steps, algorithm_steps,
 from sweetrl_agent.evaluation.submission import entry
 from sweetrl_agent.reporting.comparison import write_comparison
 from sweetrl_agent.rollouts.trial import print_trial
-from sweetrl_agent.trainers.bridge import callback_context, find_callbacks
+from sweetrl_agent.trainers.callbacks import callback_context, find_callbacks
 from sweetrl_agent.trainers.preflight import (
     Package,
     check_human,

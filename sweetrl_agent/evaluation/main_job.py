@@ -22,7 +22,7 @@ from sweetrl_agent.evaluation import outcome
 from sweetrl_agent.evaluation.checks import check, meter_of
 from sweetrl_agent.rollouts.collection import collect, pair_outcomes
 from sweetrl_agent.rollouts.trial import print_trial
-from sweetrl_agent.trainers.bridge import callback_context, find_callbacks
+from sweetrl_agent.trainers.callbacks import callback_context, find_callbacks
 from sweetrl_agent.trainers.gpu_plan import gpu_lines, lines_by_settings
 from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm
 from sweetrl_agent.trainers.preflight import check_models, check_packages, check_resources, unmet_requirements

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+import transformers
 
 from colbench_gym.agents.prompts import PROMPTS
 from sweetrl_agent.config.model import TINY, ModelArguments
@@ -20,6 +20,8 @@ from sweetrl_agent.models.folder_check import adapter_base, is_adapter, tokenize
 from sweetrl_agent.models.weights_check import ADAPTER_WEIGHTS, readable_errors, tensors_of
 from sweetrl_agent.policies.utterances import Speaker
 
+#: Classes of models in transformers; `from transformers import` of them would take seconds wherever this module is imported.
+CAUSAL_LM, IMAGE_TEXT_TO_TEXT = "AutoModelForCausalLM", "AutoModelForImageTextToText"
 #: Where the models of transformers have their layers.
 LAYERS = "model.layers"
 #: Settings of mixtures of experts: no auxiliary loss, and no outputs for it, with which sampling from padded prompts fails.
@@ -82,7 +84,7 @@ def load_tokenizer(path: str, arguments: ModelArguments) -> Any:
     """
     source = tokenizer_place(path)
     with readable_errors(f"The tokenizer {source!r} cannot be loaded"):
-        return AutoTokenizer.from_pretrained(source, revision=arguments.revision, trust_remote_code=False)
+        return transformers.AutoTokenizer.from_pretrained(source, revision=arguments.revision, trust_remote_code=False)
 
 
 def load_chat(path: str, arguments: ModelArguments) -> Chat:
@@ -94,9 +96,7 @@ def load_chat(path: str, arguments: ModelArguments) -> Chat:
     return Chat(load_tokenizer(path, arguments), arguments.reasoning)
 
 
-def load_model(
-    path: str, base: str, arguments: ModelArguments, kind: Any = AutoModelForCausalLM, is_trained: bool = True
-) -> Any:
+def load_model(path: str, base: str, arguments: ModelArguments, kind: str = CAUSAL_LM, is_trained: bool = True) -> Any:
     """Load a model onto its device: a full model, or `base` with the LoRA adapter in `path`. Memory of earlier models is first returned to the system.
 
     If `base` is an adapter, as the user's `--model` may be, it is merged with its own base model. Later adapters are trained on the merged model.
@@ -105,7 +105,7 @@ def load_model(
         path: Folder or hub name of the model, or folder of an adapter.
         base: Base model of the adapter; equal to `path` to merge the adapter.
         arguments: Settings of the agent's model.
-        kind: Class of the model.
+        kind: Name of its class in transformers.
         is_trained: Whether it is trained, or scored as it was trained; see `torch_dtype`.
 
     Raises:
@@ -122,7 +122,7 @@ def load_model(
         model.name_or_path = path  # the base of later adapters
     else:
         with readable_errors(f"The model {path!r} cannot be loaded"):
-            model = kind.from_pretrained(
+            model = getattr(transformers, kind).from_pretrained(
                 path,
                 revision=arguments.revision,
                 dtype=torch_dtype(arguments, is_trained),

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+import transformers
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from sweetrl_agent.core.environment import PIECES
 
@@ -25,7 +25,7 @@ CHAT_TEMPLATE = (
 
 def build_tokenizer(
     texts: Iterable[str], vocab_size: int, max_token_length: int = 24, pieces: str = PIECES
-) -> PreTrainedTokenizerFast:
+) -> transformers.PreTrainedTokenizerFast:
     """Train a byte-level BPE tokenizer with a chat template.
 
     Args:
@@ -47,7 +47,7 @@ def build_tokenizer(
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    return PreTrainedTokenizerFast(
+    return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=PAD,
         eos_token=END,
@@ -56,15 +56,17 @@ def build_tokenizer(
     )
 
 
-def build_model(tokenizer: Any, hidden_size: int, num_layers: int, seed: int) -> LlamaForCausalLM:
+def build_model(tokenizer: Any, hidden_size: int, num_layers: int, seed: int) -> transformers.LlamaForCausalLM:
     """A Llama with random weights drawn from `seed`, tied embeddings and heads of dimension 32."""
     config = tiny_config(len(tokenizer), hidden_size, num_layers, tokenizer.pad_token_id, tokenizer.eos_token_id)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return LlamaForCausalLM(config)
+        return transformers.LlamaForCausalLM(config)
 
 
-def tiny_config(vocab_size: int, hidden_size: int, num_layers: int, pad_id: int = 0, end_id: int = 1) -> LlamaConfig:
+def tiny_config(
+    vocab_size: int, hidden_size: int, num_layers: int, pad_id: int = 0, end_id: int = 1
+) -> transformers.LlamaConfig:
     """The configuration of `build_model`.
 
     Args:
@@ -74,7 +76,7 @@ def tiny_config(vocab_size: int, hidden_size: int, num_layers: int, pad_id: int 
         pad_id: Token that fills rows up.
         end_id: Token that ends a message.
     """
-    return LlamaConfig(
+    return transformers.LlamaConfig(
         vocab_size=vocab_size,
         hidden_size=hidden_size,
         intermediate_size=hidden_size * 3,

@@ -19,6 +19,8 @@ from sweetrl_agent.policies.small_batch_linear import small_batch_linear
 
 #: The cache grows, and attention reads, in multiples of this number of positions.
 BLOCK = 64
+#: Settings of models that transform the logits after the head.
+_BEYOND_THE_HEAD = ("final_logit_softcapping", "logit_scale", "output_multiplier", "lm_head_multiplier", "logits_scaling")
 #: Name of the cache as a model's argument and as a field of its output.
 CACHE = "cache" if tuple(map(int, version("transformers").split(".")[:2])) >= (5, 24) else "past_key_values"
 
@@ -169,6 +171,12 @@ def can_use_slots(model: Any) -> bool:
     layers = getattr(config, "layer_types", None) or ["full_attention"]
     is_full = set(layers) == {"full_attention"} and not getattr(config, "sliding_window", None)
     return is_full and config._attn_implementation == "sdpa" and not getattr(model, "_is_stateful", False)
+
+
+def has_plain_head(model: Any) -> bool:
+    """Whether the logits are nothing but the language-model head of the last hidden states."""
+    config = model.config.get_text_config()
+    return all(getattr(config, name, None) is None for name in _BEYOND_THE_HEAD) and not hasattr(config, "num_experts")
 
 
 def _grown(states: Tensor, window: _Window) -> Tensor:

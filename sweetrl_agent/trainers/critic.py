@@ -32,18 +32,16 @@ from colbench_gym.files import Row
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.critics.credit import FORMS, SUM
 from sweetrl_agent.data.chat import Chat, EncodedDialogue, encode_hinted
-from sweetrl_agent.data.pairs import hidden_by_turn, with_hidden_by_turn
+from sweetrl_agent.data.pairs import SIDES, hidden_by_turn, with_hidden_by_turn
 from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
+from sweetrl_agent.trainers.critic_summary import GAP
 from sweetrl_agent.trainers.trl.on_disk import on_disk
 from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
 
-SIDES = ("chosen", "rejected")
 #: Arguments of a trainer that measures a loss on held-out rows after every epoch and keeps the model of the best.
 BEST_EPOCH = {
     "eval_strategy": "epoch", "save_strategy": "epoch", "load_best_model_at_end": True, "metric_for_best_model": "eval_loss", "greater_is_better": False,
 }  # fmt: skip
-#: Metric of a turn: the mean advantage of the chosen dialogues in it minus that of the rejected ones.
-GAP = "gap/turn_"
 #: The last turn with a metric of its own; it has those of all later ones, too.
 MOST_TURNS = 32
 #: Columns of encoded pairs, with the smallest sufficient types: they are memory-mapped and read completely in every epoch.

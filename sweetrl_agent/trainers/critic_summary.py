@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from colbench_gym.files import Row
-from sweetrl_agent.trainers.critic import GAP
 
 #: Optimizer steps below which a critic has hardly left the initial policy. On `standard`, 8 steps changed the accuracy of its credit by nothing.
 FEWEST_STEPS = 50
 #: Share of the difference between better and worse dialogues that lies in the second half of their turns, above which the outcome is read there.
 LATE = 0.75
 PAIRS, HELD_OUT_PAIRS = "pairs", "held_out_pairs"
+#: Metric of a turn: the mean advantage of the chosen dialogues in it minus that of the rejected ones.
+GAP = "gap/turn_"
 _ACCURACY = "rewards/accuracies"
 
 

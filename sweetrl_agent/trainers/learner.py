@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor
-from transformers import set_seed
-from trl.trainer.utils import disable_dropout_in_model
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.model import ModelArguments
@@ -112,7 +111,7 @@ class Learner:
             name: Name of the trainable.
         """
         arguments, config = run.config.model, algorithm.config
-        set_seed(run.seed)  # a new adapter's weights are drawn
+        transformers.set_seed(run.seed)  # a new adapter's weights are drawn
         self.algorithm = algorithm
         self.tokenizer = load_tokenizer(run.initial_model, arguments)
         self.model = adapted(load_model(run.initial_model, run.initial_model, arguments), arguments)
@@ -385,6 +384,8 @@ def _num_turns(dialogue: Sequence[EncodedDialogue]) -> int:
 
 def _switch_off_dropout(model: Any) -> None:
     """The log-probabilities of training are then those of sampling, and no random number is drawn that a checkpoint would have to keep."""
+    from trl.trainer.utils import disable_dropout_in_model
+
     disable_dropout_in_model(model)
     for module in model.modules():
         if isinstance(getattr(module, "attention_dropout", None), float):

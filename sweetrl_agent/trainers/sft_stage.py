@@ -2,6 +2,8 @@
 
 A pretrained model does not know the protocol of a dialogue: at first it answers in its first message, or goes on in prose. A few hundred demonstrations
 teach that. Models that converse by themselves do without (`--sft_dialogues 0`).
+
+Trainers are imported where they are made: that takes seconds, and every command of a run imports this module.
 """
 
 from __future__ import annotations
@@ -11,10 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from datasets import Dataset
-from transformers import TrainingArguments, set_seed
-from trl import SFTConfig, SFTTrainer
-from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
+import transformers
 
 from sweetrl_agent.config.packaged import copy_to, differences
 from sweetrl_agent.core.environment import Demonstrations
@@ -24,8 +23,7 @@ from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
 from sweetrl_agent.trainers.demonstration_file import dialogue, file_dialogues
-from sweetrl_agent.trainers.running import atomic_folder, train_stage, trainer_arguments
-from sweetrl_agent.trainers.sft import CloningTrainer, bucketed_order, sft_dataset
+from sweetrl_agent.trainers.running import atomic_folder, trainer_arguments
 
 _log = logging.getLogger(__name__)
 Message = Mapping[str, Any]
@@ -59,15 +57,21 @@ def train_initial(run: Run) -> None:
         other = differences(run.config)
         if not any(text.startswith("env ") for text in other):  # another environment cannot have it
             _log.info("The initial policy of the package is for other settings, so SFT trains one: %s.", ", ".join(other[:3]))
+    from sweetrl_agent.trainers.stage_training import train_stage
+
     trainer, tokenizer = sft_trainer(run) if run.config.is_tiny else pretrained_trainer(run)
     rows = train_stage(trainer, tokenizer, run.path("initial"), "sft", run.callbacks, is_merged=not run.config.is_tiny)
     run.add_metrics("sft", rows)
 
 
-def sft_trainer(run: Run) -> tuple[CloningTrainer, Any]:
+def sft_trainer(run: Run) -> tuple[Any, Any]:
     """The trainer of SFT on demonstrations of the training tasks, and its tokenizer."""
+    from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
+
+    from sweetrl_agent.trainers.sft import CloningTrainer
+
     config, folder = run.config.sft, run.path("initial")
-    set_seed(run.seed)
+    transformers.set_seed(run.seed)
     dialogues = demonstrations(run)
     tokenizer = build_tokenizer(
         (m["content"] for dialogue in dialogues for m in dialogue),
@@ -81,7 +85,7 @@ def sft_trainer(run: Run) -> tuple[CloningTrainer, Any]:
     trainer = CloningTrainer(
         muon_learning_rate=config.sft_muon_learning_rate,
         model=build_model(tokenizer, config.tiny_hidden_size, config.tiny_layers, run.seed),
-        args=TrainingArguments(**arguments, train_sampling_strategy="sequential"),
+        args=transformers.TrainingArguments(**arguments, train_sampling_strategy="sequential"),
         data_collator=DataCollatorForLanguageModeling(pad_token_id=tokenizer.pad_token_id),
         train_dataset=dataset,
         processing_class=tokenizer,
@@ -89,10 +93,12 @@ def sft_trainer(run: Run) -> tuple[CloningTrainer, Any]:
     return trainer, tokenizer
 
 
-def pretrained_trainer(run: Run) -> tuple[SFTTrainer, Any]:
+def pretrained_trainer(run: Run) -> tuple[Any, Any]:
     """The trainer of SFT of a pretrained model, with new adapters whether or not `lora` is set, and its tokenizer."""
+    from trl import SFTConfig, SFTTrainer
+
     config, folder, arguments = run.config.sft, run.path("initial"), replace(run.config.model, lora=True)
-    set_seed(run.seed)
+    transformers.set_seed(run.seed)
     tokenizer = load_tokenizer(arguments.model, arguments)
     instructions = system_prompt(arguments)
     dataset = _in_order(run, [_instructed(dialogue, instructions) for dialogue in demonstrations(run)], tokenizer)
@@ -109,8 +115,10 @@ def pretrained_trainer(run: Run) -> tuple[SFTTrainer, Any]:
     return trainer, tokenizer
 
 
-def _in_order(run: Run, dialogues: Sequence[Any], tokenizer: Any) -> Dataset:
+def _in_order(run: Run, dialogues: Sequence[Any], tokenizer: Any) -> Any:
     """Tokens and labels of dialogues, in the order of all epochs: batches of similar length."""
+    from sweetrl_agent.trainers.sft import bucketed_order, sft_dataset
+
     config = run.config.sft
     dataset = sft_dataset(dialogues, Chat(tokenizer, run.config.model.reasoning), run.config.model.history)
     order = bucketed_order([len(ids) for ids in dataset["input_ids"]], config.sft_batch, config.sft_epochs, run.seed)

@@ -14,8 +14,9 @@ from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.models.loading import initial_model, load_chat, system_prompt
-from sweetrl_agent.trainers.running import train_stage, trainer_arguments
+from sweetrl_agent.trainers.running import trainer_arguments
 from sweetrl_agent.trainers.sft import sft_dataset
+from sweetrl_agent.trainers.stage_training import train_stage
 from sweetrl_agent.trainers.trl.on_disk import on_disk
 from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer, preference
 

@@ -11,8 +11,7 @@ from torch import Tensor
 from sweetrl_agent.data.chat import EncodedDialogue
 from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.policies.prefix_tree import prefix_tree
-from sweetrl_agent.policies.slots import body, can_use_slots
-from sweetrl_agent.trainers.trl.cpu_head import has_plain_head
+from sweetrl_agent.policies.slots import body, can_use_slots, has_plain_head
 
 
 def action_log_probs(

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
-from transformers import TrainerCallback, TrainingArguments, set_seed
 
-from colbench_gym.files import Row
 from sweetrl_agent.core.algorithm import START, Algorithm
 from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.messages import system_message
@@ -20,13 +16,10 @@ from sweetrl_agent.core.settings import setting
 from sweetrl_agent.core.work import Lengths, Work, training
 from sweetrl_agent.critics.token_values import TokenEstimates, TokenValues
 from sweetrl_agent.data.chat import Chat
-from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, merged, policy_on, system_prompt
 from sweetrl_agent.policies.perturbed import PerturbedModel
 from sweetrl_agent.policies.slots import body
-from sweetrl_agent.trainers.muon import ModuleTrainer
-from sweetrl_agent.trainers.offline import action_tokens, offline_episodes
-from sweetrl_agent.trainers.running import train_stage, trainer_arguments
+from sweetrl_agent.trainers.running import trainer_arguments
 
 
 @dataclass(frozen=True)
@@ -73,6 +66,13 @@ class ValueAlgorithm(Algorithm):
         Raises:
             ColBenchError: As `offline_episodes`.
         """
+        # here, since these imports take seconds and what reads settings imports this module
+        from transformers import TrainingArguments, set_seed
+
+        from sweetrl_agent.trainers.offline import action_tokens, offline_episodes
+        from sweetrl_agent.trainers.stage_training import train_stage
+        from sweetrl_agent.trainers.value_trainer import TargetUpdate, ValueTrainer
+
         set_seed(run.seed)
         config, arguments, folder = self.config, run.config.model, run.path(self.policies[AGENT])
         tokenizer = load_tokenizer(run.initial_model, arguments)
@@ -85,7 +85,7 @@ class ValueAlgorithm(Algorithm):
             model=_new_values(run, self.bootstraps),
             args=TrainingArguments(**given, remove_unused_columns=False),
             train_dataset=dataset,
-            callbacks=[_TargetUpdate(getattr(config, "polyak", 0.0))],
+            callbacks=[TargetUpdate(getattr(config, "polyak", 0.0))],
         )
         run.add_metrics(self.name, train_stage(trainer, tokenizer, folder, self.name, run.callbacks))
 
@@ -123,43 +123,3 @@ def _new_values(run: Run, bootstraps: bool) -> TokenValues:
     model = load_model(run.initial_model, run.initial_model, run.config.model)
     vocabulary, device = model.get_output_embeddings().weight.shape[0], model.device
     return TokenValues(body(adapted(model, run.config.model)), vocabulary, bootstraps).float().to(device)
-
-
-class ValueTrainer(ModuleTrainer):
-    """`ModuleTrainer` of `TokenValues` on `action_tokens`."""
-
-    def __init__(self, *, loss: Callable[[TokenEstimates], Tensor], **kwargs: Any) -> None:
-        """As `MuonTrainer`, with our collator and a loss of `TokenEstimates`."""
-        self.loss = loss
-        super().__init__(data_collator=_collate, **kwargs)
-
-    def compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **kwargs: Any) -> Tensor:
-        """The algorithm's loss of a batch."""
-        return self.loss(
-            model(*(inputs[name] for name in ("input_ids", "is_action", "rewards", "dialogue", "is_cut", "attention_mask")))
-        )
-
-
-class _TargetUpdate(TrainerCallback):
-    """Moves the target after every optimizer step."""
-
-    def __init__(self, rate: float) -> None:
-        self.rate = rate
-
-    def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
-        """Polyak averaging. The step's checkpoint is written afterwards."""
-        model.update_target(self.rate)
-
-
-def _collate(rows: list[Row]) -> dict[str, Tensor]:
-    ids, acts, rewards = (
-        [sequence for row in rows for sequence in row[name]] for name in ("input_ids", "is_action", "rewards")
-    )
-    return {
-        "input_ids": right_padded(ids),
-        "attention_mask": is_token(ids),
-        "is_action": right_padded(acts),
-        "rewards": right_padded(rewards).float(),
-        "dialogue": torch.tensor([i for i, row in enumerate(rows) for _ in row["input_ids"]]),
-        "is_cut": torch.tensor([row["is_cut"] for row in rows]),
-    }

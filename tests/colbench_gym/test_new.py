@@ -44,7 +44,14 @@ def test_train_takes_its_environment_at_once(package):
 
 
 def test_its_oracle_has_the_most_that_an_agent_can_have(package):
-    words = ["--env", "price_talks:PriceTalks-v0", "--env_record", "price_talks.record:PriceTalksRecord", "--tasks", "seeds:0-9"]
+    words = [
+        "--env",
+        "price_talks:PriceTalks-v0",
+        "--env_record",
+        "price_talks.record:PriceTalksRecord",
+        "--tasks",
+        "seeds:0-9",
+    ]
     done = run(package, "-m", "sweetrl_agent.evaluate", "oracle", *words, "--output", "evaluation")
     assert done.returncode == 0 and "100.0%" in done.stdout, done.stdout + done.stderr
 

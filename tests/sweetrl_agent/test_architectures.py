@@ -11,10 +11,10 @@ from sweetrl_agent.critics.advantage import candidate_log_probs
 from sweetrl_agent.models.loading import lora_config, merged
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
 from sweetrl_agent.policies.perturbed import PerturbedModel
-from sweetrl_agent.policies.slots import body, can_use_slots
+from sweetrl_agent.policies.slots import _BEYOND_THE_HEAD, body, can_use_slots
 from sweetrl_agent.policies.transformers import TransformersPolicy
 from sweetrl_agent.policies.utterances import Speaker
-from sweetrl_agent.trainers.trl.cpu_head import _BEYOND_THE_HEAD, _replace
+from sweetrl_agent.trainers.trl.cpu_head import _replace
 
 from .families import FAMILIES, build_model, build_tokenizer
 

@@ -74,7 +74,7 @@ class Seen(Tracker):
 @pytest.fixture
 def seen(monkeypatch):
     """`Seen`, opened for every run."""
-    monkeypatch.setattr("sweetrl_agent.trainers.bridge.make_trackers", lambda names, root: [Seen(root)])
+    monkeypatch.setattr("sweetrl_agent.trainers.callbacks.make_trackers", lambda names, root: [Seen(root)])
     Seen.points, Seen.opened = {}, []
     return Seen
 

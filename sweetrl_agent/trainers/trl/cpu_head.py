@@ -21,11 +21,9 @@ from trl import DPOTrainer, SFTTrainer
 from trl.trainer.utils import FusedCausalLMOutput
 
 from sweetrl_agent.policies.prefix_tree import padded_tree
-from sweetrl_agent.policies.slots import can_use_slots
+from sweetrl_agent.policies.slots import can_use_slots, has_plain_head
 from sweetrl_agent.trainers.trl.shared_prefix import hidden_states
 
-#: Settings of models that transform the logits after the head; such models keep TRL's head.
-_BEYOND_THE_HEAD = ("final_logit_softcapping", "logit_scale", "output_multiplier", "lm_head_multiplier", "logits_scaling")
 #: Arguments of a text-only forward pass.
 _PLAIN = {"input_ids", "attention_mask", "use_cache"}
 #: TRL 1.15's head needs Triton and a GPU.
@@ -54,12 +52,6 @@ def score_labelled_tokens_only(trainer: Any) -> None:
             raise ValueError(
                 f"On a CPU, {type(base).__name__} needs TRL 1.16: `pip install 'trl>=1.16'`; this is TRL {version('trl')}."
             )
-
-
-def has_plain_head(model: Any) -> bool:
-    """Whether the logits are nothing but the language-model head of the last hidden states."""
-    config = model.config.get_text_config()
-    return all(getattr(config, name, None) is None for name in _BEYOND_THE_HEAD) and not hasattr(config, "num_experts")
 
 
 def _replace(model: Any, has_fast_head: bool = False) -> None:

@@ -78,16 +78,16 @@ def quiet_model_folder(tiny_model_folder, tiny_tokenizer, tmp_path):
 
 @pytest.fixture
 def untrained(monkeypatch):
-    """Function: a module, a loss -> what its `train_stage` is given: trainer, tokenizer, folder and callbacks. Nothing is trained; the loss is logged."""
+    """Function: a loss -> what `train_stage` is given: trainer, tokenizer, folder and callbacks. Nothing is trained; the loss is logged."""
 
-    def catch(module, loss):
+    def catch(loss):
         seen = {}
 
         def train_stage(trainer, tokenizer, folder, stage, callbacks, is_merged=False):
             seen.update(trainer=trainer, tokenizer=tokenizer, folder=folder, callbacks=callbacks)
             return [{"stage": stage, "loss": loss}]
 
-        monkeypatch.setattr(module, "train_stage", train_stage)
+        monkeypatch.setattr("sweetrl_agent.trainers.stage_training.train_stage", train_stage)
         return seen
 
     return catch

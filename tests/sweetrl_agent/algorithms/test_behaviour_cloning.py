@@ -8,7 +8,6 @@ import shutil
 import pytest
 
 from colbench_gym.files import read_rows, write_rows
-from sweetrl_agent.algorithms import rft
 from sweetrl_agent.algorithms.bc import BehaviourCloning
 from sweetrl_agent.algorithms.filtered_bc import FilteredBCConfig, best_fraction
 from sweetrl_agent.core.episode import Episode, Turn
@@ -54,7 +53,7 @@ def run_of(make_run, tiny_model_folder, tmp_path):
 
 
 def test_filtered_bc_labels_the_agents_turns_of_the_best(run_of, tiny_tokenizer, untrained):
-    seen = untrained(rft, 0.5)
+    seen = untrained(0.5)
     run = run_of(
         [1.0, 0.0, 0.0, 3.0, 2.0, 2.5],
         **{"filtered_bc.fraction": 0.4, "filtered_bc.batch": 2, "filtered_bc.learning_rate": 1e-5},

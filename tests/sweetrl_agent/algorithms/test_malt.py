@@ -21,6 +21,7 @@ from sweetrl_agent.evaluation.checks import check
 from sweetrl_agent.evaluation.costs import ledger
 from sweetrl_agent.rollouts.collection import NothingToLearnError
 from sweetrl_agent.rollouts.play import play
+from sweetrl_agent.trainers import stage_training
 from sweetrl_agent.trainers.run import Run
 from tests.sweetrl_agent.core.toys import TabularPolicy, dialogues, played
 from tests.sweetrl_agent.plain_credit import bradley_terry_loss
@@ -201,7 +202,7 @@ def test_data_are_those_of_a_policys_roles(make_run, monkeypatch, settings):
         raise malt.NothingToLearnError("stop")
 
     monkeypatch.setattr(malt, "fine_tune", fine_tune)
-    monkeypatch.setattr(malt, "pair_trainer", pair_trainer)
+    monkeypatch.setattr("sweetrl_agent.trainers.critic.pair_trainer", pair_trainer)
     algorithm = run.config.algorithms["malt"]
     with pytest.raises(NothingToLearnError, match="stop"):
         algorithm.train(run)
@@ -231,7 +232,7 @@ def test_data_are_those_of_a_policys_roles(make_run, monkeypatch, settings):
 
 
 def test_the_gradient_of_dpo_is_that_of_a_slow_loop_and_the_reference_is_the_sft_model(make_run, monkeypatch):
-    run, seen, original = make_run("run", dpo_nll=0.0), {}, malt.train_stage
+    run, seen, original = make_run("run", dpo_nll=0.0), {}, stage_training.train_stage
 
     def train_stage(trainer, tokenizer, folder, stage, callbacks, is_merged):
         if stage == "dpo refiner":
@@ -239,7 +240,7 @@ def test_the_gradient_of_dpo_is_that_of_a_slow_loop_and_the_reference_is_the_sft
             raise KeyboardInterrupt
         return original(trainer, tokenizer, folder, stage, callbacks, is_merged=is_merged)
 
-    monkeypatch.setattr(malt, "train_stage", train_stage)
+    monkeypatch.setattr(stage_training, "train_stage", train_stage)
     with pytest.raises(KeyboardInterrupt):
         run.config.algorithms["malt"].train(run)
     trainer = seen["trainer"]
@@ -287,16 +288,17 @@ def test_a_run_that_was_killed_ends_with_the_same_files(make_run, monkeypatch, m
     whole = make_run("whole", others)
     whole.config.algorithms["malt"].train(whole)
     for killed_at in moments:
-        cut, original, calls = make_run(killed_at, others), getattr(malt, killed_at), []
+        where = stage_training if killed_at == "train_stage" else malt
+        cut, original, calls = make_run(killed_at, others), getattr(where, killed_at), []
 
-        def kill(*given, original=original, calls=calls, **named):
-            calls.append(1)
+        def kill(*given, original=original, calls=calls, where=where, **named):
+            calls += [1] * (where is malt or given[3].startswith("dpo"))
             if len(calls) == 2:
                 raise Killed
             return original(*given, **named)
 
         with monkeypatch.context() as patch:
-            patch.setattr(malt, killed_at, kill)
+            patch.setattr(where, killed_at, kill)
             with pytest.raises(Killed):
                 cut.config.algorithms["malt"].train(cut)
             cut.config.algorithms["malt"].train(cut)

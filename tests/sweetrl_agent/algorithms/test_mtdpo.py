@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from colbench_gym.files import read_rows, write_rows
-from sweetrl_agent.algorithms import mtdpo
 from sweetrl_agent.core.work import Lengths
 from sweetrl_agent.critics.credit import SUM
 from tests.sweetrl_agent.plain_credit import bradley_terry_loss
@@ -28,7 +27,7 @@ def test_the_score_is_a_sum_over_tokens_and_nobody_is_told_the_reference(make_ru
         seen.update(loss, model=model, pairs=list(pairs), learning_rate=training["learning_rate"])
         raise Built
 
-    monkeypatch.setattr(mtdpo, "pair_trainer", pair_trainer)
+    monkeypatch.setattr("sweetrl_agent.trainers.critic.pair_trainer", pair_trainer)
     run = make_run(
         model=str(tiny_model_folder),
         sft_dialogues=0,
@@ -52,7 +51,7 @@ def test_an_agent_that_forgets_cannot_compare_whole_dialogues(history, make_run,
 
 def test_the_trainer_that_is_built_compares_sums_over_all_tokens(make_run, tiny_model_folder, tiny_tokenizer, untrained):
     """With other weights than the reference's, the loss is that of the slow sums, and of no mean."""
-    seen = untrained(mtdpo, 0.5)
+    seen = untrained(0.5)
     run = make_run(
         model=str(tiny_model_folder),
         sft_dialogues=0,
@@ -91,7 +90,7 @@ def test_a_stage_that_is_trained_again_has_its_new_metrics_alone_and_thoughts_ar
 ):
     run = make_run(model=str(tiny_model_folder), sft_dialogues=0, dtype="float32")
     for loss, thoughts in ((0.5, {}), (0.25, {"rejected_thoughts": ["<think>Why?</think>"]})):
-        seen = untrained(mtdpo, loss)
+        seen = untrained(loss)
         write_rows(run.path("outcome_pairs.jsonl"), [{**PAIR, "hidden": "", **thoughts}])
         run.config.algorithms["mtdpo"].train(run)
     assert read_rows(run.path("metrics.jsonl")) == [{"stage": "mtdpo", "loss": 0.25}]

@@ -7,7 +7,6 @@ import re
 import pytest
 
 from colbench_gym.files import read_rows, write_rows
-from sweetrl_agent.algorithms import rft
 from sweetrl_agent.algorithms.rft import best_of_each_task
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.core.work import Lengths, Work
@@ -53,7 +52,7 @@ def run_of(make_run, tiny_model_folder):
 
 
 def test_the_agents_turns_of_the_best_are_labelled(run_of, tiny_tokenizer, untrained):
-    seen = untrained(rft, 1.5)
+    seen = untrained(1.5)
     run = run_of([1.0, 0.0, 1.0], system_prompt="Be brief.")
     run.config.algorithms["rft"].train(run)
     trainer = seen["trainer"]
@@ -67,14 +66,14 @@ def test_the_agents_turns_of_the_best_are_labelled(run_of, tiny_tokenizer, untra
     assert seen["tokenizer"].get_vocab() == tiny_tokenizer.get_vocab()
     assert read_rows(run.path("metrics.jsonl")) == [{"stage": "rft", "loss": 1.5}]
     assert not hasattr(trainer.model, "peft_config")
-    seen = untrained(rft, 0.5)
+    seen = untrained(0.5)
     (run := run_of([1.0], lora=True)).config.algorithms["rft"].train(run)
     assert hasattr(seen["trainer"].model, "peft_config")
     assert read_rows(run.path("metrics.jsonl")) == [{"stage": "rft", "loss": 0.5}]  # those of the last training
 
 
 def test_an_agent_that_forgets_is_trained_on_what_it_reads_and_its_thoughts(run_of, tiny_tokenizer, untrained):
-    seen = untrained(rft, 0.5)
+    seen = untrained(0.5)
     run = run_of([1.0], history=0)
     messages = [{"role": role, "content": text} for role, text in (
         ("user", "I need total."), ("assistant", "Round it?"), ("user", "Yes."), ("assistant", "Done."),
@@ -89,7 +88,7 @@ def test_an_agent_that_forgets_is_trained_on_what_it_reads_and_its_thoughts(run_
 
 
 def test_thoughts_that_are_switched_off_are_so_in_training(run_of, quiet_model_folder, tiny_tokenizer, untrained):
-    seen = untrained(rft, 0.5)
+    seen = untrained(0.5)
     for reasoning, start in (("none", "(quiet)<|user|>"), ("auto", "<|user|>")):
         run = run_of([1.0], model=str(quiet_model_folder), reasoning=reasoning)
         run.config.algorithms["rft"].train(run)

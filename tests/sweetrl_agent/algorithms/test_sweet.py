@@ -284,7 +284,7 @@ def test_candidates_of_other_trajectories_are_refused(make):
 
 @pytest.mark.parametrize(("critic", "folder"), [("sweet", "policy"), ("no_hidden", "no_hidden/policy")])
 def test_the_actor_is_trained_on_the_pairs_of_its_critic(critic, folder, make, tiny_tokenizer, untrained):
-    seen = untrained(sweet, 0.5)
+    seen = untrained(0.5)
     run = make(
         system_prompt="Be brief.", **{"sweet.actor_beta": 0.3, "sweet.actor_nll": 0.2, "sweet.actor_loss": "sigmoid", "sweet.actor_learning_rate": 3e-5, "sweet.actor_epochs": 3.0,
         "sweet.actor_batch": 6, "sweet.actor_micro_batch": 2, "sweet.actor_max_length": 99},
@@ -307,7 +307,7 @@ def test_the_actor_is_trained_on_the_pairs_of_its_critic(critic, folder, make, t
     assert seen["tokenizer"] is trainer.processing_class and seen["callbacks"] is run.callbacks
     stage = "actor" if critic == "sweet" else f"actor {critic}"
     assert read_rows(run.path("metrics.jsonl")) == [{"stage": stage, "loss": 0.5}]
-    seen = untrained(sweet, 0.25)
+    seen = untrained(0.25)
     pair = {
         "prompt": prompt,
         "chosen": "Round it?",

@@ -11,7 +11,8 @@ import pytest
 from colbench_gym.files import read_rows
 from sweetrl_agent.data.files import SECONDS
 from sweetrl_agent.trainers import running
-from sweetrl_agent.trainers.running import StageClock, StageProgress, atomic_folder, save_model
+from sweetrl_agent.trainers.running import StageClock, atomic_folder, save_model
+from sweetrl_agent.trainers.stage_training import StageProgress
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from colbench_gym.files import read_object
 from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.config.pipeline import stages_of
 from sweetrl_agent.config.run import TRACKERS as NAMES
-from sweetrl_agent.trainers.bridge import callback_context
+from sweetrl_agent.trainers.callbacks import callback_context
 from sweetrl_agent.trainers.trackers import TRACKERS, Tracker, make_trackers
 
 
@@ -37,7 +37,7 @@ class Points(Tracker):
 @pytest.fixture
 def points(monkeypatch):
     """`Points` as the tracker that `--report_to tensorboard` opens."""
-    monkeypatch.setattr("sweetrl_agent.trainers.bridge.make_trackers", lambda names, root: [Points(root)])
+    monkeypatch.setattr("sweetrl_agent.trainers.callbacks.make_trackers", lambda names, root: [Points(root)])
     Points.points, Points.ends = [], []
     return Points
 
@@ -99,7 +99,7 @@ def test_a_tracker_that_cannot_be_opened_ends_the_run_and_one_that_fails_later_d
     with pytest.raises(ColBenchError, match=said), callback_context(make_run()):
         raise AssertionError("nothing runs")
     monkeypatch.undo()
-    monkeypatch.setattr("sweetrl_agent.trainers.bridge.make_trackers", lambda names, root: [Points(root)])
+    monkeypatch.setattr("sweetrl_agent.trainers.callbacks.make_trackers", lambda names, root: [Points(root)])
     write = Points.write
     monkeypatch.setattr(Points, "write", fail)
     with callback_context(run := make_run()):

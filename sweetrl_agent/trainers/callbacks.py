@@ -1,63 +1,19 @@
-"""The bridge from trainers of TRL and transformers to the callbacks of a run, and the making of callbacks from names and classes."""
+"""The callbacks of a run, made from names and classes. `trainers.stage_training` tells them what a trainer does."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback
-
-from colbench_gym.files import Row
 from colbench_gym.progress import progress_file
 from sandboxes.named import load_named
 from sweetrl_agent.core.callback import Callback, Callbacks
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.data.distributed import is_first
-from sweetrl_agent.data.files import timeless
 from sweetrl_agent.trainers.trackers import make_trackers
-
-#: Logged values that depend on the machine and not on the seed.
-_TIMINGS = ("runtime", "per_second", "flos", "train_loss")
-
-
-class CallbackBridge(TrainerCallback):
-    """Tells the callbacks of a run what a trainer does, and stops the trainer if one of them asks for it."""
-
-    def __init__(self, callbacks: Callbacks, stage: str) -> None:
-        """Store the callbacks and the name of the stage."""
-        self.callbacks, self.stage = callbacks, stage
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Repeat what was logged before the checkpoint that training resumes from."""
-        for row in logged_rows(state, self.stage):
-            self.callbacks.tell("on_log", self.stage, row["step"], timeless(row))
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """See `Callback.on_step`."""
-        if not self.callbacks.tell("on_step", self.stage, state.global_step, state.max_steps):
-            control.should_training_stop = True
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **kwargs: Any) -> None:
-        """See `Callback.on_log`; called after the trainer has added the values to its history."""
-        if logs and "loss" in logs:
-            row = logged_rows(state, self.stage)[-1]
-            if not self.callbacks.tell("on_log", self.stage, row["step"], timeless(row)):
-                control.should_training_stop = True
-
-
-def logged_rows(state: Any, stage: str) -> list[Row]:
-    """The rows of metrics from a trainer's state: one per logged step or evaluation, with its wall time as the only timing. Names are sorted, as in a checkpoint."""
-    return [
-        {"stage": stage, "step": entry["step"], **{k: entry[k] for k in sorted(entry) if k != "step" and not _is_timing(k)}}
-        for entry in state.log_history
-        if "loss" in entry or "eval_loss" in entry
-    ]
-
-
-def _is_timing(name: str) -> bool:
-    return any(part in name for part in _TIMINGS)
 
 
 @contextmanager
@@ -77,7 +33,7 @@ def callback_context(run: Run, given: Sequence[Any] = (), root: Path | None = No
     callbacks = [callback for callback in made if isinstance(callback, Callback)]
     trackers = make_trackers(run.config.run.report_to, root or run.folder) if is_first() else []
     run.callbacks = Callbacks(
-        run, [*trackers, *callbacks], [callback for callback in made if isinstance(callback, TrainerCallback)]
+        run, [*trackers, *callbacks], [callback for callback in made if isinstance(callback, _of_trainers())]
     )
     error: BaseException | None = None
     try:
@@ -101,8 +57,14 @@ def find_callbacks(given: Sequence[Any]) -> list[Any]:
     callbacks = [load_named("callbacks", callback) if isinstance(callback, str) else callback for callback in given]
     for callback in callbacks:
         kind = callback if isinstance(callback, type) else type(callback)
-        if not issubclass(kind, Callback | TrainerCallback):
+        if not issubclass(kind, (Callback, *_of_trainers())):
             raise ValueError(
                 f"`callbacks` must be classes or objects of `sweetrl_agent.Callback` or `transformers.TrainerCallback`, got {callback!r}."
             )
     return callbacks
+
+
+def _of_trainers() -> tuple[type, ...]:
+    """The class `transformers.TrainerCallback`; () where nothing has imported it, so that nothing is derived from it. The import takes seconds."""
+    module: Any = sys.modules.get("transformers.trainer_callback")
+    return (module.TrainerCallback,) if module else ()

@@ -12,8 +12,9 @@ from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.callback import Callback, Callbacks
 from sweetrl_agent.data.files import timeless
-from sweetrl_agent.trainers.bridge import callback_context, find_callbacks, logged_rows
-from sweetrl_agent.trainers.running import train_stage, trainer_arguments
+from sweetrl_agent.trainers.callbacks import callback_context, find_callbacks
+from sweetrl_agent.trainers.running import trainer_arguments
+from sweetrl_agent.trainers.stage_training import logged_rows, train_stage
 
 ROWS = Dataset.from_list([{"input_ids": [5, 6, 7, 8 + i % 3], "labels": [5, 6, 7, 8 + i % 3]} for i in range(30)])
 
