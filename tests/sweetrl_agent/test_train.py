@@ -130,7 +130,7 @@ def test_the_rows_have_their_fields(finished):
 
 def test_results_hold_start_and_result_on_both_splits(finished):
     results = json.loads((finished / "results.json").read_text())
-    assert list(results) == [
+    assert [name for name in results if name != "no_gain"] == [  # four tasks may show a gain, or not
         "initial",
         "trained",
         "differences",
