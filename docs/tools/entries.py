@@ -1,8 +1,10 @@
-"""Parts of the leaderboard's page: cells, numbers of tasks, and how the command of an entry is tested."""
+"""Parts of tables: cells and numbers of tasks of the leaderboard, how the command of an entry is tested, rows of credit accuracy."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 
@@ -30,3 +32,26 @@ def score_cell(of: dict[str, Any], metric: str) -> str:
     return (
         f"{of['mean']:.1%} ({low:.1%} to {high:.1%})" if metric == "success" else f"{of['mean']:.2f} ({low:.2f} to {high:.2f})"
     )
+
+
+def credit_row(title: str, of: dict[str, Any]) -> tuple[str, ...]:
+    """Credit accuracy of a rule on a split: pairs ranked rightly by the exact and by the marginal advantage, rank correlation, and the cost of a candidate."""
+
+    def share(row: dict[str, Any]) -> str:
+        return "{:.0%} ({:.0%} to {:.0%})".format(row["mean"], *row["ci95"])
+
+    marginal, cost = of.get("marginal", {}).get("pair_accuracy"), of["cost"]
+    costs = ("-" if cost[name] is None else f"{cost[name]:.3g}" for name in ("passes", "environment_steps", "generated_tokens"))
+    return (
+        title, share(of["pair_accuracy"]), ", ".join(f"{mean:.0%}" for mean in of["pair_accuracy"]["by_seed"]),
+        share(marginal) if marginal else "", f"{of['rank_correlation']['mean']:.2f}", *costs,
+    )  # fmt: skip
+
+
+def needed_cell(seeds: Sequence[dict[str, int] | None]) -> str:
+    """The medians of what the seeds needed that reached a return, and how many did if not all."""
+    there = [seed for seed in seeds if seed]
+    if not there:
+        return "not reached"
+    dialogues, turns = (median(seed[name] for seed in there) for name in ("episodes", "environment_turns"))
+    return f"{dialogues:,.0f} ({turns:,.0f})" + (f", {len(there)} of {len(seeds)} seeds" if len(there) < len(seeds) else "")

@@ -10,6 +10,7 @@ where a table is out of date.
     differences FILE SPLIT A-B... paired differences of the same file, in points
     returns FILE NAME=PAPER...    raw returns of some algorithms, beside the paper's
     samples FILE                  dialogues and turns that algorithms play until a return, from `benchmarks/samples_to_return.py`
+    credit FILE SPLIT             credit accuracy of critics and of rules of on-policy algorithms on a split
     games FILE=EXPERT...          mean raw returns of all algorithms of several files, beside the expert's
     speeds FILE                   tokens a second and peak memory of `benchmarks/pretrained_speed.py`, beside the plain library's
     families                      what works with each family of models, as `tests/sweetrl_agent/matrix.py` recorded it
@@ -24,10 +25,9 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from docs.tools.entries import how_tested, score_cell, task_counts
+from docs.tools.entries import credit_row, how_tested, needed_cell, score_cell, task_counts
 
 ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"(<!-- generated: (\w+) ?([^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -219,17 +219,22 @@ def samples(file: str) -> str:
 
     found = _recorded(file)["algorithms"]
     levels = list(next(iter(found.values())))
-    rows = [(titles()[name], *(_needed(of[level]) for level in levels)) for name, of in found.items()]
+    rows = [(titles()[name], *(needed_cell(of[level]) for level in levels)) for name, of in found.items()]
     return table(("dialogues (turns) until the return is", *levels), rows)
 
 
-def _needed(seeds: Sequence[dict[str, int] | None]) -> str:
-    """The medians of what the seeds needed that reached a return, and how many did if not all."""
-    there = [seed for seed in seeds if seed]
-    if not there:
-        return "not reached"
-    dialogues, turns = (median(seed[name] for seed in there) for name in ("episodes", "environment_turns"))
-    return f"{dialogues:,.0f} ({turns:,.0f})" + (f", {len(there)} of {len(seeds)} seeds" if len(there) < len(seeds) else "")
+def credit(file: str, split: str) -> str:
+    """Credit accuracy of every rule of a comparison, best first."""
+    from sweetrl_agent.algorithms.critics import CRITICS
+    from sweetrl_agent.algorithms.registry import titles
+
+    found = {rule: of[split] for rule, of in _recorded(file)["credit_accuracy"].items()}
+    names = {**titles(), **{name: kind.title for name, kind in CRITICS.items()}}
+    best_first = sorted(found, key=lambda rule: -found[rule]["pair_accuracy"]["mean"])
+    one = found[best_first[0]]
+    head = ("rule", "pairs, exact advantage", "by seed", "pairs, marginal", "rank correlation", "passes", "steps", "tokens")
+    note = f"\n{one['n']} {split} tasks, {one['seeds']} seeds; 95% intervals over both. Costs of a candidate: passes of a model over a dialogue, environment steps, sampled tokens.\n"
+    return table(head, [credit_row(names[rule], found[rule]) for rule in best_first]) + note
 
 
 def leaderboard() -> str:
@@ -381,6 +386,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "differences": differences,
     "returns": returns,
     "samples": samples,
+    "credit": credit,
     "games": games,
     "leaderboard": leaderboard,
     "speeds": speeds,
