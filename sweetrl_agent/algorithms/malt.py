@@ -31,6 +31,8 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
+import transformers
+
 from colbench_gym.files import Row, append_rows, iter_rows, whole_batches
 from sweetrl_agent.algorithms.malt_tree import Tree, grower, sibling_pairs
 from sweetrl_agent.algorithms.rft import RFTConfig, fine_tune
@@ -161,8 +163,6 @@ class MALT(Algorithm):
 
     def prefer(self, view: Round, name: str) -> None:
         """Step 5: DPO of a policy from its SFT model, into NAME; where there is no pair, that model."""
-        from transformers import set_seed
-
         from sweetrl_agent.trainers.critic import pair_trainer
         from sweetrl_agent.trainers.stage_training import train_stage
 
@@ -174,7 +174,7 @@ class MALT(Algorithm):
                 shutil.copytree(start, beside)
             return
         config, model = self.config, view.config.model
-        set_seed(view.seed)
+        transformers.set_seed(view.seed)
         arguments = trainer_arguments(
             folder, view.seed, model, config.dpo_batch, config.dpo_batch, config.dpo_learning_rate, config.dpo_epochs
         )

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import transformers
+
 from colbench_gym.files import iter_rows
 from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.dialogues import AGENT
@@ -62,12 +64,10 @@ class MultiTurnDPO(Algorithm):
 
 
 def _train(run: Run, config: MultiTurnDPOConfig, folder: Path) -> None:
-    from transformers import set_seed
-
     from sweetrl_agent.trainers.critic import pair_trainer
     from sweetrl_agent.trainers.stage_training import train_stage
 
-    set_seed(run.seed)
+    transformers.set_seed(run.seed)
     path = run.path("outcome_pairs.jsonl")
     thinks = any(
         f"{side}_thoughts" in row for row in iter_rows(path) for side in SIDES

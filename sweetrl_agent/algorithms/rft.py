@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import transformers
+
 from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.episode import Episode
@@ -86,15 +88,13 @@ def fine_tune(run: Run, stage: str, episodes: Iterable[Episode], config: Any, fo
         folder: Folder of the trained policy.
         is_merged: Whether a trained adapter is merged into the weights.
     """
-    from transformers import (
-        set_seed,
-    )  # here, as in all algorithms: these imports take seconds, and whoever reads settings imports this module
+    # here, as in all algorithms: trainers take seconds to import, and whoever reads settings imports this module
     from trl import SFTConfig, SFTTrainer
 
     from sweetrl_agent.trainers.sft import sft_dataset
     from sweetrl_agent.trainers.stage_training import train_stage
 
-    set_seed(run.seed)
+    transformers.set_seed(run.seed)
     tokenizer = load_tokenizer(run.initial_model, run.config.model)
     instructions = system_message(system_prompt(run.config.model))
     arguments: dict[str, Any] = trainer_arguments(

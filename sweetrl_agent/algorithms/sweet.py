@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import transformers
 
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
@@ -305,8 +306,6 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
     Raises:
         NothingToLearnError: If there is no pair, because the critic gives different candidates of every turn the same score.
     """
-    from transformers import set_seed
-
     from sweetrl_agent.trainers.stage_training import train_stage
     from sweetrl_agent.trainers.trl.on_disk import on_disk
     from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer, preference
@@ -318,7 +317,7 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
             "Sample more turns by `--sweet.num_states`."
         )
     stage = stage_name("actor", critic)
-    set_seed(run.seed)
+    transformers.set_seed(run.seed)
     chat = load_chat(run.initial_model, run.config.model)
     trainer = PrecomputingDPOTrainer(
         **initial_model(run.initial_model, run.config.model),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import transformers
 from torch import Tensor
 
 from sweetrl_agent.core.algorithm import START, Algorithm
@@ -66,14 +67,11 @@ class ValueAlgorithm(Algorithm):
         Raises:
             ColBenchError: As `offline_episodes`.
         """
-        # here, since these imports take seconds and what reads settings imports this module
-        from transformers import TrainingArguments, set_seed
-
         from sweetrl_agent.trainers.offline import action_tokens, offline_episodes
         from sweetrl_agent.trainers.stage_training import train_stage
         from sweetrl_agent.trainers.value_trainer import TargetUpdate, ValueTrainer
 
-        set_seed(run.seed)
+        transformers.set_seed(run.seed)
         config, arguments, folder = self.config, run.config.model, run.path(self.policies[AGENT])
         tokenizer = load_tokenizer(run.initial_model, arguments)
         chat, instructions = Chat(tokenizer, arguments.reasoning), system_message(system_prompt(arguments))
@@ -83,7 +81,7 @@ class ValueAlgorithm(Algorithm):
             loss=lambda estimates: self.loss(estimates.scaled(config.reward_scale)),
             muon_learning_rate=config.muon_learning_rate,
             model=_new_values(run, self.bootstraps),
-            args=TrainingArguments(**given, remove_unused_columns=False),
+            args=transformers.TrainingArguments(**given, remove_unused_columns=False),
             train_dataset=dataset,
             callbacks=[TargetUpdate(getattr(config, "polyak", 0.0))],
         )
