@@ -163,7 +163,9 @@ def play_trial(
         for task_id, act in episodes:
             if len(clock.steps) >= ENOUGH_STEPS:
                 break
-            trial = _one_episode(copies, task_id, act, seed, clock, has_snapshots and not clock.steps)
+            trial = _one_episode(
+                copies, task_id, act, seed, clock, episodes[-1][0] if has_snapshots and not clock.steps else ""
+            )
             lost = lost or trial.lost
             if trial.difference or trial.untried:
                 break
@@ -181,7 +183,8 @@ def _reveals(openings: Mapping[str, str]) -> bool:
     )
 
 
-def _one_episode(copies: Sequence[Copy], task_id: str, act: Act, seed: int, clock: _Clock, has_snapshots: bool) -> Trial:
+def _one_episode(copies: Sequence[Copy], task_id: str, act: Act, seed: int, clock: _Clock, other: str) -> Trial:
+    """Play an episode as the module says; `other` is the task that a snapshot is left for, "" without snapshots."""
     first: list[_Moment] = []
     actions: list[str | None] = []
 
@@ -201,22 +204,24 @@ def _one_episode(copies: Sequence[Copy], task_id: str, act: Act, seed: int, cloc
             return Trial(untried=failed)
         if difference := before.difference(moment):
             return Trial(f"{_at(difference, turn)} when one of them plays it again")
-    return Trial(lost=_lost(copies[0], task_id, actions, first, seed, clock) if has_snapshots else "")
+    return Trial(lost=_lost(copies[0], (task_id, other), actions, first, seed, clock) if other else "")
 
 
-def _lost(copy: Copy, task_id: str, actions: Sequence[str | None], first: Sequence[_Moment], seed: int, clock: _Clock) -> str:
-    """Where the second half of an episode differs if it is played from a snapshot, after its end and the start of another; "" for nowhere."""
-    said = [action for action in actions if action is not None][: len(first) - 1]
-    middle = len(said) // 2
-    clock.reset(copy, task_id, seed)
-    for action in said[:middle]:
+def _lost(
+    copy: Copy, tasks: tuple[str, str], actions: Sequence[str | None], first: Sequence[_Moment], seed: int, clock: _Clock
+) -> str:
+    """Where the second half of an episode differs if it is played from a snapshot, after its end and the start of another task's; "" for nowhere."""
+    texts = [action for action in actions if action is not None][: len(first) - 1]
+    middle = len(texts) // 2
+    clock.reset(copy, tasks[0], seed)
+    for action in texts[:middle]:
         clock.step(copy, action)
     state = copy.get_state()
-    for action in said[middle:]:
+    for action in texts[middle:]:
         clock.step(copy, action)
-    copy.reset(seed=seed, options={"task_id": task_id})
+    copy.reset(seed=seed, options={"task_id": tasks[1]})
     copy.set_state(state)
-    for turn, action in enumerate(said[middle:], middle + 1):
+    for turn, action in enumerate(texts[middle:], middle + 1):
         if difference := first[turn].difference(clock.step(copy, action)):
             return _at(difference, turn)
     return ""

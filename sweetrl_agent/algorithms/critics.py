@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 import transformers
@@ -38,6 +38,9 @@ from sweetrl_agent.models.loading import IMAGE_TEXT_TO_TEXT, load_chat, load_mod
 from sweetrl_agent.rollouts.collection import iter_trajectories
 from sweetrl_agent.rollouts.replies import replies_at
 from sweetrl_agent.trainers.running import RANKED_TURNS, SCORED_TOKENS, VERIFIED
+
+if TYPE_CHECKING:
+    from sweetrl_agent.trainers.heads import Loss
 
 _log = logging.getLogger(__name__)
 #: Oracles: critics that compute the exact advantage, if the environment's record supports it.
@@ -180,7 +183,7 @@ def _ratios(title: str, form: str = "", uses_hidden: bool = True, reads_replies:
     )
 
 
-def _head(title: str, loss: str) -> CriticKind:
+def _head(title: str, loss: Loss) -> CriticKind:
     return CriticKind(title, open_head, partial(_train, "train_head", loss=loss), needs=frozenset(), scoring="head")
 
 

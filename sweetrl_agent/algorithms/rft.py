@@ -88,7 +88,7 @@ def fine_tune(run: Run, stage: str, episodes: Iterable[Episode], config: Any, fo
         folder: Folder of the trained policy.
         is_merged: Whether a trained adapter is merged into the weights.
     """
-    # here, as in all algorithms: trainers take seconds to import, and whoever reads settings imports this module
+    # here, as in all algorithms: trainers take seconds to import, and reading the settings imports this module
     from trl import SFTConfig, SFTTrainer
 
     from sweetrl_agent.trainers.sft import sft_dataset

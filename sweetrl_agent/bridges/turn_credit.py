@@ -184,13 +184,13 @@ def credit_of_turns(critic: Critic | Rule, episodes: Sequence[Episode]) -> list[
     by_dialogue: Any = critic
     if hasattr(critic, "dialogue_advantages"):
         sees, needs_reply = getattr(critic, "uses_hidden", True), "snapshot" in getattr(critic, "requires", ())
-        found = iter(
+        scored = iter(
             [credit_by(by_dialogue, episode.messages, episode.hidden if sees else "", needs_reply) for episode in valid]
         )
     else:
-        found = iter([_listed(numbers) for numbers in by_dialogue(valid)])
+        scored = iter([_listed(numbers) for numbers in by_dialogue(valid)])
     none: list[float | None] = [None]
-    credit = [none * len(e.turns) if e.is_void else next(found, []) for e in episodes]
+    credit = [none * len(e.turns) if e.is_void else next(scored, []) for e in episodes]
     for episode, of_turns in zip(episodes, credit, strict=True):
         if len(of_turns) != len(episode.turns):
             raise ValueError(

@@ -15,7 +15,7 @@ the answer follows at once. They are the shortest way to learn the code of a wis
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -105,11 +105,6 @@ class Demonstrator:
 TINY = Demonstrator()
 #: For pretrained models, which read hidden information and write code of a wish without demonstrations.
 PRETRAINED = Demonstrator(hinted_fraction=0.0, exercise_fraction=0.05, is_varied=True)
-
-
-def guided(demonstrator: Demonstrator, share: float | None) -> Demonstrator:
-    """The demonstrator with another share of dialogues that are guided by the hidden information; None for its own."""
-    return demonstrator if share is None else replace(demonstrator, hinted_fraction=share)
 
 
 def demonstrations(

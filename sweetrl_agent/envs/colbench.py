@@ -7,6 +7,7 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from colbench_gym.agents.scripted import OracleAgent, random_agent
@@ -68,6 +69,10 @@ class ColBenchRecord(EnvironmentRecord):
         other = copy.copy(self)
         other.hinted = share
         return other
+
+    def guided(self, demonstrator: Any) -> Any:
+        """A demonstrator (a data class with `hinted_fraction`) that guides the record's share of dialogues; None for its own."""
+        return demonstrator if self.hinted is None else replace(demonstrator, hinted_fraction=self.hinted)
 
     def has_demonstrations(self, given: Any) -> bool:
         """See `EnvironmentRecord`; only the embedded tasks have them."""

@@ -49,15 +49,15 @@ class BackendRecord(ColBenchRecord):
 
     def demonstrations(self, tasks: Sequence[Task], count: int, seed: int) -> Demonstrations:
         """See `EnvironmentRecord`."""
-        from sweetrl_agent.envs.backend_demonstrations import TINY, demonstrations, guided
+        from sweetrl_agent.envs.backend_demonstrations import TINY, demonstrations
 
-        return demonstrations(tasks, make("scripted"), count, seed, guided(TINY, self.hinted))
+        return demonstrations(tasks, make("scripted"), count, seed, self.guided(TINY))
 
     def pretrained_demonstrations(self, tasks: Sequence[Task], count: int, seed: int) -> Demonstrations:
         """See `EnvironmentRecord`."""
-        from sweetrl_agent.envs.backend_demonstrations import PRETRAINED, demonstrations, guided
+        from sweetrl_agent.envs.backend_demonstrations import PRETRAINED, demonstrations
 
-        return demonstrations(tasks, make("scripted"), count, seed, guided(PRETRAINED, self.hinted))
+        return demonstrations(tasks, make("scripted"), count, seed, self.guided(PRETRAINED))
 
     def capabilities(self, config: Any) -> frozenset[str]:
         """See `EnvironmentRecord`; other tasks of the family are known on the embedded tasks only."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import sandboxes
@@ -46,8 +45,7 @@ class FrontendRecord(ColBenchRecord):
         """See `EnvironmentRecord`."""
         from sweetrl_agent.envs.frontend_demonstrations import TINY, demonstrations
 
-        demonstrator = TINY if self.hinted is None else replace(TINY, hinted_fraction=self.hinted)
-        return demonstrations(tasks, count, seed, demonstrator)
+        return demonstrations(tasks, count, seed, self.guided(TINY))
 
     def check_sandbox(self, spec: Any) -> None:
         """See `EnvironmentRecord`; a user-defined class is a `Browser`."""

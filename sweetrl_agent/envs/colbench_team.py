@@ -80,17 +80,16 @@ class RolesRecord(BackendRecord):
 
     def demonstrations(self, tasks: Sequence[Task], count: int, seed: int) -> Demonstrations:
         """See `EnvironmentRecord`."""
-        from sweetrl_agent.envs.backend_demonstrations import TINY, guided
+        from sweetrl_agent.envs.backend_demonstrations import TINY
         from sweetrl_agent.envs.team_demonstrations import demonstrations
 
-        return demonstrations(self._roles_env, self.arguments, tasks, count, seed, guided(TINY, self.hinted))
+        return demonstrations(self._roles_env, self.arguments, tasks, count, seed, self.guided(TINY))
 
     def pretrained_demonstrations(self, tasks: Sequence[Task], count: int, seed: int) -> Demonstrations:
         """See `EnvironmentRecord`."""
-        from sweetrl_agent.envs.backend_demonstrations import guided
         from sweetrl_agent.envs.team_demonstrations import VARIED, demonstrations
 
-        return demonstrations(self._roles_env, self.arguments, tasks, count, seed, guided(VARIED, self.hinted))
+        return demonstrations(self._roles_env, self.arguments, tasks, count, seed, self.guided(VARIED))
 
     def measures(self, episode: Episode, task: Task) -> dict[str, Any]:
         """See `EnvironmentRecord`, of what the human said; also the agent whose answer of a debate was graded, as "chosen"."""

@@ -84,18 +84,22 @@ def report(run: Run) -> None:
 
 
 def _no_gain(run: Run, results: Row) -> list[str]:
-    metrics, summary, algorithm = run.path("metrics.jsonl"), run.path("pairs_summary.json"), run.algorithm
+    summary, algorithm = run.path("pairs_summary.json"), run.algorithm
     stage = stage_name("actor", algorithm.critic) if algorithm.critic else algorithm.name
-    rows = [row for row in read_rows(metrics) if row["stage"] == stage] if metrics.exists() else []
-    return no_gain(results, algorithm.name, rows, read_object(summary) if summary.exists() else {})
+    return no_gain(results, algorithm.name, _metrics(run, stage), read_object(summary) if summary.exists() else {})
+
+
+def _metrics(run: Run, stage: str) -> list[Row]:
+    """The rows of metrics.jsonl of a stage; [] before there are any."""
+    path = run.path("metrics.jsonl")
+    return [row for row in read_rows(path) if row["stage"] == stage] if path.exists() else []
 
 
 def _critic_training(run: Run) -> Row:
     """The summary of the training of the run's critic; empty without one that is trained on pairs."""
     if not run.algorithm.critic:
         return {}
-    stage = stage_name("critic", run.algorithm.critic)
-    rows = [row for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == stage]
+    rows = _metrics(run, stage_name("critic", run.algorithm.critic))
     return critic_summary.summarize(rows, run.algorithm.config.critic_replies) if rows else {}
 
 

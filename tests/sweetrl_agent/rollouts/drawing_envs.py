@@ -52,19 +52,24 @@ class Guess(gym.Env):
 
 
 class Snapshots(Guess):
-    """The same with snapshots, which keep everything, forget the turn, forget the generator, or are the live state."""
+    """The same with snapshots, which keep everything, forget the number, the turn or the generator, or are the live state."""
 
     def __init__(self, keeps="all"):
         super().__init__("seeded")
         self.keeps = keeps
+
+    @property
+    def hidden_information(self):
+        return f"The number is {self.number}."
 
     def get_state(self):
         generator = self.np_random if self.keeps == "alias" else self.np_random.bit_generator.state
         return {"number": self.number, "turn": self.turn, "generator": generator}
 
     def set_state(self, state, reseed=None):
-        self.number, self.turn = state["number"], 0 if self.keeps == "no turn" else state["turn"]
-        if self.keeps == "all":
+        self.number = self.number if self.keeps == "no number" else state["number"]
+        self.turn = 0 if self.keeps == "no turn" else state["turn"]
+        if self.keeps in ("all", "no number"):
             self.np_random.bit_generator.state = state["generator"]
         elif self.keeps == "alias":
             self._np_random = state["generator"]
