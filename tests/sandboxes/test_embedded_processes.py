@@ -172,15 +172,16 @@ def test_a_program_whose_runner_dies_every_time_counts_as_a_crash(sandbox, monke
 
 
 def test_a_program_over_which_runners_die_costs_its_neighbours_nothing(sandbox, monkeypatch, kill):
+    deadly = "while True: pass"  # no runner answers before it is killed
     send = RunnerClient.send
 
     def send_and_kill(runner, program, request):
         send(runner, program, request)
-        if program.source == "# deadly":
+        if program.source == deadly:
             kill(runner)  # with all that it was sent and all that it holds back
 
     monkeypatch.setattr(RunnerClient, "send", send_and_kill)
-    programs = [Program("# deadly" if i == 13 else "", (str(i),)) for i in range(40)]
+    programs = [Program(deadly if i == 13 else "", (str(i),)) for i in range(40)]
     results = [result.calls[0] for result in sandbox.run(programs)]
     assert [call.outcome for call in results] == [Outcome.CRASH if i == 13 else Outcome.OK for i in range(40)]
     assert [call.value for call in results if call.outcome is Outcome.OK] == [i for i in range(40) if i != 13]
