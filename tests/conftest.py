@@ -30,7 +30,10 @@ MUST_HAVE_ALL = os.environ.get("COLBENCH_REQUIRE_BACKENDS") == "1"
 
 
 #: The files that take longest, which begin first, so that no process is left alone with one of them.
-LONGEST = ("test_types.py", "test_commands.py", "test_workers_files.py", "test_attacks.py", "test_bad_input.py")
+LONGEST = (
+    "test_types.py", "test_commands.py", "test_workers_files.py", "test_attacks.py", "test_bad_input.py", "test_browser.py", "test_mixtures.py",
+    "test_seen.py", "test_isolation.py", "test_hostile_pages.py", "test_startup.py",
+)  # fmt: skip
 
 
 def pytest_collection_modifyitems(items):

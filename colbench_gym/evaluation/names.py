@@ -6,6 +6,7 @@ import platform
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,12 @@ def split_name(source: str) -> str:
 
 def versions(packages: Sequence[str] = ("colbench-gym", "gymnasium", "numpy")) -> dict[str, Any]:
     """Versions of Python and of those of the packages that are installed, and the machine: what is needed to reproduce results."""
-    installed = {}
-    for name in packages:
-        with suppress(PackageNotFoundError):  # a checkout that is not installed
-            installed[name] = version(name)
+    installed = {name: found for name in packages if (found := _installed(name))}
     return {"python": platform.python_version(), "packages": installed, "machine": f"{platform.system()} {platform.machine()}"}
+
+
+@cache  # reading the metadata of all takes a tenth of a second
+def _installed(package: str) -> str | None:
+    with suppress(PackageNotFoundError):  # a checkout that is not installed
+        return version(package)
+    return None

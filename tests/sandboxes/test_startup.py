@@ -106,7 +106,7 @@ def test_an_interrupted_import_prints_no_traceback(command, module, how, run):
 #: Commands with a text, and one that plans a job before it has one.
 LEFT = (
     "colbench_gym", "sweetrl_agent", "colbench_gym.play --tasks embedded:test[:1]", "colbench_gym.play --env LMRL-Maze-v0",
-    "sandboxes check unsafe-no-isolation", "colbench_gym.evaluate random --dry-run", "sweetrl_agent.train --dry_run --algorithm random_actions",
+    "sandboxes check unsafe-no-isolation", "colbench_gym.evaluate random --dry-run",
 )  # fmt: skip
 
 

@@ -25,18 +25,21 @@ def make_game(tmp_path, tiny_model_folder, monkeypatch):
 
     def make(num_turns, folder="run", **settings):
         def play(policy, env, episodes, seed, stage, **_):
-            for episode in episodes:
-                messages, turns = [{"role": "user", "content": "I need it."}], []
-                for number in range(num_turns):
-                    (said,) = policy.generate([messages], [derive_seed(seed, stage, episode.task_id, episode.index, number)])
-                    turns.append(Turn(said.text, said.token_ids, said.log_probs))
-                    messages = [*messages, {"role": "assistant", "content": said.text}]
+            episodes = list(episodes)
+            dialogues = [[{"role": "user", "content": "I need it."}] for _ in episodes]
+            turns = [[] for _ in episodes]
+            for number in range(num_turns):
+                seeds = [derive_seed(seed, stage, episode.task_id, episode.index, number) for episode in episodes]
+                for messages, own, said in zip(dialogues, turns, policy.generate(dialogues, seeds), strict=True):
+                    own.append(Turn(said.text, said.token_ids, said.log_probs))
+                    messages.append({"role": "assistant", "content": said.text})
                     if number < num_turns - 1:
                         messages.append({"role": "user", "content": "And then?"})
-                *earlier, last = (float(np.mean([not letter.isascii() for letter in turn.text or "."])) for turn in turns)
+            for episode, messages, own in zip(episodes, dialogues, turns, strict=True):
+                *earlier, last = (float(np.mean([not letter.isascii() for letter in turn.text or "."])) for turn in own)
                 reward = last if all(earlier) else 0.0
-                turns[-1] = replace(turns[-1], reward=reward)
-                yield [Episode(episode.task_id, episode.index, messages, turns, {"outcome": "wrong"}, reward)]
+                own[-1] = replace(own[-1], reward=reward)
+                yield [Episode(episode.task_id, episode.index, messages, own, {"outcome": "wrong"}, reward)]
 
         monkeypatch.setattr(sampler, "play", play)
         given = {
