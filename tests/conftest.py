@@ -40,6 +40,14 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_reaches_the_disk():
+    """Files are not flushed to the disk, which takes milliseconds each: tests kill processes, not machines."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _light_process():
     """Leaves the libraries' objects out of garbage collections, which took half the time of a tiny run: every stage starts some. And one thread

@@ -77,11 +77,15 @@ def difference_lines(differences: Sequence[Mapping[str, Any]], metric: str) -> l
 def _difference(pair: Mapping[str, Any], metric: str, is_corrected: bool) -> str:
     parts = []
     for name in dict.fromkeys(("success", metric)):
-        difference = pair[name]
-        low, high = (_signed(name, bound) for bound in difference["ci95"])
-        p = f"p (Holm) = {difference['p_holm']:.4f}" if is_corrected else f"p = {difference['p']:.4f}"
-        parts.append(f"{name.replace('_', ' ')} {_signed(name, difference['difference'])} ({low} to {high}), {p}")
+        p = f"p (Holm) = {pair[name]['p_holm']:.4f}" if is_corrected else f"p = {pair[name]['p']:.4f}"
+        parts.append(f"{change(name, pair[name])}, {p}")
     return f"{_name(pair['split'])}: {_name(pair['to'])} minus {_name(pair['from'])}: {'; '.join(parts)}; {pair['tasks']} tasks"
+
+
+def change(name: str, difference: Mapping[str, Any]) -> str:
+    """The difference of a metric and its interval, such as "success +17.7 (+12.3 to +23.0)"; shares are in points."""
+    low, high = (_signed(name, bound) for bound in difference["ci95"])
+    return f"{name.replace('_', ' ')} {_signed(name, difference['difference'])} ({low} to {high})"
 
 
 def _tokens(score: Mapping[str, Any]) -> str:

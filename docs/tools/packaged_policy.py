@@ -27,7 +27,7 @@ from sweetrl_agent.config.packaged import FOLDER, RECORD, sha256, shaping_settin
 from sweetrl_agent.core.environment import Demonstrations
 
 #: Steps whose losses are recorded, for the test that SFT still begins alike.
-RECORDED_STEPS = 20
+RECORDED_STEPS = 10
 WEIGHTS = "model.safetensors"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from colbench_gym.agents.agent import CUT_TURNS, SILENT_TURNS
+from colbench_gym.evaluation.table import change
 from colbench_gym.files import Row
 from colbench_gym.scoring.intervals import SHARES
 
@@ -36,25 +37,19 @@ def no_gain(results: Row, algorithm: str, metrics: Sequence[Row], collected: Row
     changes = [pair for pair in results.get("differences", ()) if (pair["from"], pair["to"]) == ("initial", "trained")]
     if not changes:
         return []
-    change, metric = changes[0], results["metric"]
-    if max(change[name]["ci95"][0] for name in ("success", metric)) > 0:
+    pair, metric = changes[0], results["metric"]
+    if max(pair[name]["ci95"][0] for name in ("success", metric)) > 0:
         return []
-    initial, trained = (results[agent][change["split"]] for agent in ("initial", "trained"))
+    initial, trained = (results[agent][pair["split"]] for agent in ("initial", "trained"))
     causes = [
         *_of_collection(collected, metric),
         *_of_training(metrics, algorithm, metric),
         *_of_dialogues(initial, trained),
-        *_of_evaluation(change, metric),
+        *_of_evaluation(pair, metric),
     ]
-    shown = [_changed(name, change[name]) for name in dict.fromkeys(("success", metric))]
-    lead = f"Training shows no gain on {change['split']}: {'; '.join(shown)}."
+    shown = [change(name, pair[name]) for name in dict.fromkeys(("success", metric))]
+    lead = f"Training shows no gain on {pair['split']}: {'; '.join(shown)}."
     return [lead, *(causes or ["None of the usual causes is seen in the run's numbers; docs/troubleshooting.md has others."])]
-
-
-def _changed(name: str, of: Row) -> str:
-    factor, unit = (100, " points") if name in SHARES else (1, "")
-    low, high = of["ci95"]
-    return f"{name.replace('_', ' ')} {factor * of['difference']:+.3g}{unit} ({factor * low:.3g} to {factor * high:.3g})"
 
 
 def _of_collection(collected: Row, metric: str) -> Iterator[str]:
@@ -106,11 +101,11 @@ def _of_dialogues(initial: Row, trained: Row) -> Iterator[str]:
             yield f"{share:.0%} of the trained policy's turns {what}."
 
 
-def _of_evaluation(change: Row, metric: str) -> Iterator[str]:
+def _of_evaluation(pair: Row, metric: str) -> Iterator[str]:
     name = metric if metric in SHARES else "success"
-    low, high = change[name]["ci95"]
+    low, high = pair[name]["ci95"]
     if (half := (high - low) / 2) > NOTABLE / 2:
-        tasks = change["tasks"]
+        tasks = pair["tasks"]
         yield (
             f"{tasks} task{'s' * (tasks > 1)} cannot show a small gain: the interval is {100 * half:.3g} points to either side. More: `--eval_tasks`, or several seeds "
             "with `python -m sweetrl_agent.compare`."

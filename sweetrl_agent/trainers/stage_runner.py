@@ -115,7 +115,7 @@ def tell_plan(run: Run) -> Forecast | None:
     if not is_first():
         return None
     todo = left(run, run.stages, ["report"], run.config.run.stage)
-    forecast = make_forecast(run, partial(works_of, run, run.stages, [run.algorithm]), todo)
+    forecast = make_forecast(run, partial(works_of, run, run.stages, [run.algorithm]), todo, run.algorithm.has_model)
     lines, warned = _times(run, forecast, todo, run.seconds)
     for line in lines:
         _say(line)
@@ -150,7 +150,8 @@ def time_lines(
         invalid: Stages that are to be done again.
     """
     set_threads(run.config.run.threads)
-    forecast = make_forecast(run, partial(works_of, run, stages, algorithms), todo)
+    has_model = any(algorithm.has_model for algorithm in algorithms)
+    forecast = make_forecast(run, partial(works_of, run, stages, algorithms), todo, has_model)
     done = {name: seconds for name, seconds in run.seconds.items() if name not in invalid}
     lines, warned = _times(run, forecast, todo, done)
     return [*lines, *(f"warning    {sentence}" for sentence in warned)], forecast
@@ -170,8 +171,9 @@ def plan_lines(run: Run, algorithms: Sequence[Any]) -> list[str]:
     num_tasks, per_task = len(run.tasks), config.collect.trajectories_per_task
     limits = [run.record.turn_limit(task, config.task) for task in run.tasks]
     turns = f"at most {per_task * sum(filter(None, limits))} turns" if all(limits) else "turns"
-    lines = [f"model      {config.model.model} ({config.model.engine}, {'LoRA' if config.model.lora else 'all weights'})"]
-    if not config.is_tiny:
+    weights, has_model = "LoRA" if config.model.lora else "all weights", any(algorithm.has_model for algorithm in algorithms)
+    lines = [f"model      {f'{config.model.model} ({config.model.engine}, {weights})' if has_model else 'none'}"]
+    if has_model and not config.is_tiny:
         lines.append(f"dtype      {dtype_line(config.model)}")
         with suppress(ColBenchError):  # a fault is printed with the others
             lines.append(f"template   {check_model('model', config.model.model, config.model)}")

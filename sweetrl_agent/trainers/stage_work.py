@@ -51,9 +51,13 @@ def works_of(run: Run, stages: Mapping[str, Stage], algorithms: Sequence[Any], l
     for algorithm in algorithms:
         works |= algorithm.work(run, lengths)
     measured = _num_measured(run)
-    of_policy = Work(f"{measured:,} episodes") + episodes(measured, lengths, batch)
     unknown = Work(not_timed="its algorithm states no work (`Algorithm.work`)")
-    return {name: works.get(name) or (of_policy if name.startswith("evaluate ") else unknown) for name in stages}
+    for name in stages:
+        if name.startswith("evaluate "):
+            compared = run.config.algorithms.get(name.removeprefix("evaluate "))
+            played = episodes(measured, lengths, batch, compared is None or compared.has_model)
+            works[name] = Work(f"{measured:,} episodes") + played
+    return {name: works.get(name) or unknown for name in stages}
 
 
 def num_collected(run: Run) -> int:
@@ -78,7 +82,8 @@ def num_evaluated(run: Run) -> int:
 def _evaluate(run: Run, lengths: Lengths) -> Work:
     count, given = num_evaluated(run), run.config.evaluation
     models = max(1, len({*run.config.algorithm.policies.values()}))
-    work = Work(f"{count:,} episodes", models=models) + episodes(count, lengths, run.config.model.generation_batch)
+    played = episodes(count, lengths, run.config.model.generation_batch, run.config.algorithm.has_model)
+    work = Work(f"{count:,} episodes", models=models) + played
     if getattr(run.config.algorithm, "critic", ""):  # dialogues that are shown get advantages, by the critic and its reference
         shown = _num_policies(run) * min(given.shown_dialogues, len(run.held_out["test"])) + given.hint_turns
         work += reading(2 * shown, 1, lengths.dialogue + lengths.hidden, lengths.spoken)

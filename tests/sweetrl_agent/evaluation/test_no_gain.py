@@ -44,10 +44,10 @@ def test_a_gain_in_success_or_in_the_metric_needs_no_explanation():
 
 def test_a_run_that_looks_as_others_is_said_to():
     lead, rest = no_gain(_results(), "grpo", _rows([0.2] * 20), COLLECTED)
-    assert lead == "Training shows no gain on test: success +0.5 points (-2 to 3); tests passed +0.5 points (-2 to 3)."
+    assert lead == "Training shows no gain on test: success +0.5 (-2.0 to +3.0); tests passed +0.5 (-2.0 to +3.0)."
     assert rest.startswith("None of the usual causes is seen")
     lead, _ = no_gain(_results(metric="return", metric_bounds=(-8.0, 3.0)), "grpo", [], {})
-    assert lead == "Training shows no gain on test: success +0.5 points (-2 to 3); return -2.5 (-8 to 3)."
+    assert lead == "Training shows no gain on test: success +0.5 (-2.0 to +3.0); return -2.5 (-8 to +3)."
 
 
 CAUSES = {

@@ -16,6 +16,7 @@ from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.core.work import Lengths, Line, Speeds, Work, episodes
 from sweetrl_agent.evaluation.steps import algorithm_steps
+from sweetrl_agent.train import main
 from sweetrl_agent.trainers import speeds
 from sweetrl_agent.trainers.forecast import AS_SURE_S, Forecast, as_lines, in_words, make_forecast, time_left
 from sweetrl_agent.trainers.run import Run
@@ -295,6 +296,22 @@ def test_nothing_is_timed_where_nothing_is_left(make_run, monkeypatch):
     monkeypatch.setattr(speeds, "time_environment", None)
     _, found = measure(make_run(**SIZES), lambda lengths: Work())
     assert found == Speeds(basis=found.basis)
+
+
+def test_a_run_without_a_model_times_none(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(speeds, "time_model", None)
+    assert main(["--algorithm", "random_actions", "--dry_run", "--output", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("model      none\n")
+
+
+def test_random_actions_are_no_utterances_of_the_model_in_a_comparison(make_run):
+    runs = {
+        name: Run(replace(make_run(**SIZES).config, algorithms={name: ALGORITHMS[name]}))
+        for name in ("initial", "random_actions")
+    }
+    works = {name: _works(run, [f"evaluate {name}"])[f"evaluate {name}"] for name, run in runs.items()}
+    assert works["initial"].episodes == works["random_actions"].episodes > 0
+    assert works["initial"].sampled > 0 == works["random_actions"].sampled
 
 
 OWN = '''"""An environment of one's own: says how many messages it has heard."""
