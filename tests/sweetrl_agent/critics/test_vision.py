@@ -115,7 +115,7 @@ def test_it_learns_the_preference_and_comes_back_from_its_folder(folder, views, 
     rows = [_pair(task) for task in TASKS[:4]]
     trainer = VisionTrainer(
         beta=1.0, views=views, model=VisionHead(AutoModelForImageTextToText.from_pretrained(folder)),
-        args=TrainingArguments(str(tmp_path / "c"), per_device_train_batch_size=2, learning_rate=1e-2, num_train_epochs=6, report_to=[],
+        args=TrainingArguments(str(tmp_path / "c"), per_device_train_batch_size=2, learning_rate=2e-2, num_train_epochs=3, report_to=[],
                                remove_unused_columns=False, use_cpu=True, disable_tqdm=True, save_strategy="no", logging_steps=1),
         train_dataset=vision_rows(rows),
     )  # fmt: skip
