@@ -11,18 +11,21 @@ import pytest
 
 from sandboxes import Limits, Outcome, Program
 
-LIMITS = Limits(
-    call_timeout_s=1.0, program_timeout_s=3.0, memory_mib=256
-)  # what ends by itself has time to, on a busy machine too
+#: Of attacks that end by a limit of time, and of all others, which end by themselves however busy the machine is.
+LIMITS = Limits(call_timeout_s=1.0, program_timeout_s=3.0, memory_mib=256)
+PATIENT = Limits(call_timeout_s=60.0, program_timeout_s=120.0, memory_mib=256)
 SECRET = "the-secret-of-the-previous-program"
 LEFT = f"json.left_behind = {SECRET!r}\nexpected = [{SECRET!r}]"
 EARLIER = {
-    True: Program(f"import json\n{LEFT}", ("expected",)),
-    False: Program(f"exec('imp' + 'ort json')\n{LEFT}", ("expected",)),
+    True: Program(f"import json\n{LEFT}", ("expected",), PATIENT),
+    False: Program(f"exec('imp' + 'ort json')\n{LEFT}", ("expected",), PATIENT),
 }
 TWICE = "def twice(x):\n    return 2 * x"
 #: Behind the attack on the same runner: `import` decides which one that is.
-HEALTHY = {True: Program(f"import math\n{TWICE}", ("twice(21)",)), False: Program(TWICE, ("twice(21)",))}
+HEALTHY = {
+    True: Program(f"import math\n{TWICE}", ("twice(21)",), PATIENT),
+    False: Program(TWICE, ("twice(21)",), PATIENT),
+}
 DENIED, ERROR, MEMORY = Outcome.FORBIDDEN, Outcome.EXCEPTION, Outcome.MEMORY
 TIMEOUT, CRASH, OK = Outcome.TIMEOUT, Outcome.CRASH, Outcome.OK
 TOO_LARGE, NO_VALUE = Outcome.OUTPUT_LIMIT, Outcome.NOT_SERIALISABLE
@@ -371,7 +374,7 @@ def test_attack(name, attack, is_open, sandbox, canary):
     source = PRELUDE.replace("{canary!r}", repr(str(canary))) + attack.source
     if not is_open:
         source = f"exec(bytes.fromhex({source.encode().hex()!r}).decode(), globals())"
-    program = Program(source, ("run()",), LIMITS)
+    program = Program(source, ("run()",), LIMITS if TIMEOUT in attack.expected else PATIENT)
     started = time.process_time()
     _, result, after = sandbox.run([EARLIER[is_open], program, HEALTHY[is_open]])
     (call,) = result.calls
@@ -391,6 +394,6 @@ def sorted_pairs(wire):
 
 def test_a_forged_frame_only_answers_the_forgers_own_calls(sandbox):
     source = "import os, struct\ndef run(x):\n    os.write(3, struct.pack('!BdI', 0, 0.0, 1) + b'9')\n    return x"
-    forged, honest = sandbox.run([Program(source, ("run(1)", "run(2)"), LIMITS), HEALTHY[True]])
+    forged, honest = sandbox.run([Program(source, ("run(1)", "run(2)"), PATIENT), HEALTHY[True]])
     assert {call.value for call in forged.calls} <= {9, 1, 2}
     assert [call.value for call in honest.calls] == [42]
