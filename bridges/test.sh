@@ -30,7 +30,8 @@ work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 mkdir "$work/source" && git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$work/source" # pip builds in the tree
 commit="$(git rev-parse --short HEAD)$(git diff --quiet HEAD || echo " with changes")" # of the sources that are tested
 export GOMP_SPINCOUNT=1000 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
-unset PYTHONPATH # the checkout
+mkdir "$work/beside" && cp -r "$work/source/examples" "$work/beside" # which no package has
+export PYTHONPATH="$work/beside"                                     # and not the checkout
 
 # A virtual environment with this package and what the named framework needs.
 install() {
