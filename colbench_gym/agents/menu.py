@@ -30,7 +30,7 @@ class MenuAgent(Agent):
     """
 
     def __init__(self, actions: DialogueActions, act: Act) -> None:
-        self.actions, self.act = actions, act
+        self.actions, self.act, self._space = actions, act, Discrete(actions.count)
 
     def say(self, messages: Messages, seed: int, hidden: str = "") -> Said:
         """See `Agent.say`.
@@ -40,7 +40,7 @@ class MenuAgent(Agent):
         """
         observation, mask = self.actions.observe(messages), self.actions.allowed(messages)
         action = self.act(observation, mask, np.random.default_rng(seed))
-        if not Discrete(self.actions.count).contains(action):
+        if not self._space.contains(action):
             raise ValueError(
                 f"`act` must return an integer from 0 to {self.actions.count - 1}, got {action!r} (Stable-Baselines3's `predict` returns a pair)."
             )

@@ -17,7 +17,7 @@ from sweetrl_agent.core.critic import Critic
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.policy import Policy, Utterance
 from sweetrl_agent.evaluation.held_out import record
-from sweetrl_agent.evaluation.statistics import cell_table, score_of
+from sweetrl_agent.evaluation.statistics import cell_table, on_same_tasks, score_of
 from sweetrl_agent.rollouts.speakers import BestOf
 from sweetrl_agent.trainers.run import Run
 
@@ -73,10 +73,11 @@ def _credit(
 
 
 def summarize(runs: Sequence[Run], critics: Sequence[str], sizes: Sequence[int], num_tasks: int) -> list[Row]:
-    """For every critic and N, on the first `num_tasks` test tasks: "critic", "candidates", "success" with "ci95" over runs and tasks, "n" tasks and "seeds"."""
+    """For every critic and N, on those of the first `num_tasks` test tasks that are void for none: "critic", "candidates", "success" with "ci95" over runs and tasks, "n" tasks and "seeds"."""
     rows = {run.seed: read_rows(run.path(ROWS)) for run in runs}
     cells = [{"agent": critic, "candidates": size, "tasks": num_tasks} for critic in critics for size in sizes]
-    tables = [(cell, cell_table(rows, cell)) for cell in cells]  # empty if every episode of a seed is void
+    same = on_same_tasks(rows, cells)
+    tables = [(cell, cell_table(same, cell)) for cell in cells]  # empty if every episode of a seed is void
     return [
         {"critic": cell["agent"], "candidates": cell["candidates"], **score_of(scores)}
         for cell, scores in tables

@@ -9,7 +9,7 @@ from dataclasses import replace
 from colbench_gym.files import Row, read_rows, write_rows
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.core.stage import Stage
-from sweetrl_agent.evaluation.statistics import cell_table, score_of
+from sweetrl_agent.evaluation.statistics import cell_table, on_same_tasks, score_of
 from sweetrl_agent.trainers.run import Run
 
 
@@ -65,15 +65,18 @@ def _shared(run: Run, small: Run, rows: Sequence[Row]) -> tuple[Stage, Stage]:
 
 
 def summarize(runs: Sequence[Run], algorithms: Sequence[str], counts: Sequence[int]) -> list[Row]:
-    """For every algorithm and count: "algorithm", "trajectories", "success" on the test split with "ci95", "n" tasks, "seeds"."""
+    """For every algorithm and count: "algorithm", "trajectories", "success" with "ci95", "n" and "seeds", on the test tasks that are void for none."""
     collected = len(read_rows(runs[0].path("trajectories.jsonl")))
     folders = {count: [run.path(f"scale_{count}") for run in runs] for count in counts} | {
         collected: [run.folder for run in runs]
     }
-    tables = []
+    rows: dict[int, list[Row]] = {run.seed: [] for run in runs}
     for count, of_count in folders.items():
-        rows = {run.seed: read_rows(folder / "evaluation.jsonl") for run, folder in zip(runs, of_count, strict=True)}
-        tables += [(name, count, cell_table(rows, {"agent": name, "split": "test"})) for name in algorithms]
+        for run, folder in zip(runs, of_count, strict=True):
+            rows[run.seed] += [{**row, "count": count} for row in read_rows(folder / "evaluation.jsonl")]
+    cells = [{"agent": name, "split": "test", "count": count} for count in folders for name in algorithms]
+    same = on_same_tasks(rows, cells)
+    tables = [(cell["agent"], cell["count"], cell_table(same, cell)) for cell in cells]
     return [
         {"algorithm": name, "trajectories": count, **score_of(scores)}
         for name, count, scores in tables

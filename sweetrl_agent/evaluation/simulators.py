@@ -15,7 +15,7 @@ import numpy as np
 from colbench_gym.files import Row, read_rows
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.evaluation.held_out import record
-from sweetrl_agent.evaluation.statistics import Scores, cell_table, score_of
+from sweetrl_agent.evaluation.statistics import Scores, cell_table, on_same_tasks, score_of
 from sweetrl_agent.trainers.run import Run
 
 ROWS = "simulators.jsonl"
@@ -60,7 +60,7 @@ def evaluate_with_simulators(run: Run, algorithms: Sequence[str], simulators: Se
 
 
 def summarize(runs: Sequence[Run], algorithms: Sequence[str], simulators: Sequence[str], num_tasks: int) -> dict[str, Any]:
-    """Effect of the simulator. The first simulator is the run's own, from the evaluation on the same tasks.
+    """Effect of the simulator, on the tasks that no agent lost with any. The first simulator is the run's own, from the evaluation.
 
     Returns:
         "cells": for every simulator and algorithm "success" with "ci95", "n", "seeds", "turns", "reply_chars" (mean length of a reply)
@@ -78,6 +78,7 @@ def summarize(runs: Sequence[Run], algorithms: Sequence[str], simulators: Sequen
         for run in runs
     }
     simulators = [training_human, *simulators]
+    rows = on_same_tasks(rows, [{"simulator": simulator, "agent": name} for simulator in simulators for name in algorithms])
 
     def table(simulator: str, name: str, metric: str = "success") -> Scores:
         return cell_table(rows, {"simulator": simulator, "agent": name}, metric)

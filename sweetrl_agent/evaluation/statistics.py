@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colbench_gym.files import Row
 from colbench_gym.scoring.intervals import difference_interval, sign_flip_p, wilson
 
 Scores = NDArray[np.float64]
@@ -185,6 +186,19 @@ def task_table(rows: Mapping[int, Sequence[Mapping[str, Any]]], metric: str) -> 
 def cell_table(rows: Mapping[int, Sequence[Mapping[str, Any]]], cell: Mapping[str, Any], metric: str = "success") -> Scores:
     """`task_table` of the rows that have the values of `cell` in its columns."""
     return task_table({seed: [row for row in of_seed if cell.items() <= row.items()] for seed, of_seed in rows.items()}, metric)
+
+
+def on_same_tasks(rows: Mapping[int, Sequence[Row]], cells: Sequence[Mapping[str, Any]]) -> dict[int, list[Row]]:
+    """The rows of the tasks that every cell has for every seed, void in none of them. Cells are as in `cell_table`; those without such a task are ignored."""
+
+    def tasks_of(cell: Mapping[str, Any]) -> set[str]:
+        own = [[row for row in of_seed if cell.items() <= row.items()] for of_seed in rows.values()]
+        void = {row["task_id"] for of_seed in own for row in of_seed if row["outcome"] == "void"}
+        return set.intersection(*({row["task_id"] for row in of_seed} for of_seed in own)) - void
+
+    known = list(filter(None, map(tasks_of, cells)))
+    kept = set.intersection(*known) if known else set()
+    return {seed: [row for row in of_seed if row["task_id"] in kept] for seed, of_seed in rows.items()}
 
 
 def score_of(scores: Scores) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from colbench_gym.files import Row, read_rows
-from sweetrl_agent.evaluation.statistics import cell_table, score_of
+from sweetrl_agent.evaluation.statistics import cell_table, on_same_tasks, score_of
 from sweetrl_agent.trainers.run import Run
 
 Values = dict[tuple[str, str], float]
@@ -42,7 +42,7 @@ def recorded(source: str, metric: str) -> Values:
 
 
 def summarize(runs: Sequence[Run], algorithms: Sequence[str], source: str) -> list[Row]:
-    """For every algorithm and split: "algorithm", "split", "win_rate" (ties count one half) with "ci95", "n" tasks, "seeds", "by_seed"."""
+    """For every algorithm and split: "algorithm", "split", "win_rate" (ties count one half) with "ci95", "n" tasks, "seeds", "by_seed". All algorithms are compared on the same tasks."""
     metric = runs[0].record.metric
     values = recorded(source, metric)
     rows = {
@@ -53,10 +53,12 @@ def summarize(runs: Sequence[Run], algorithms: Sequence[str], source: str) -> li
         ]
         for run in runs
     }
+    splits = dict.fromkeys(split for split, _ in values)
+    same = {split: on_same_tasks(rows, [{"agent": name, "split": split} for name in algorithms]) for split in splits}
     rates: list[Row] = []
     for name in algorithms:
-        for split in dict.fromkeys(split for split, _ in values):
-            scores = cell_table(rows, {"agent": name, "split": split}, "won")
+        for split in splits:
+            scores = cell_table(same[split], {"agent": name, "split": split}, "won")
             if scores.size:
                 score = score_of(scores)
                 rates.append({"algorithm": name, "split": split, "win_rate": score.pop("success"), **score})

@@ -35,6 +35,13 @@ def test_wins_ties_and_losses_are_counted_on_the_tasks_of_both(tmp_path):
     assert found["ci95"][0] <= found["win_rate"] <= found["ci95"][1]
 
 
+def test_a_task_that_one_algorithm_lost_counts_for_none(tmp_path):
+    write_rows(tmp_path / "old.jsonl", [_row("old", task, 0.5) for task in "ab"])
+    rows = [_row("new", "a", 0.6), _row("new", "b", 0.1), _row("other", "a", 0.6), _row("other", "b", None, outcome="void")]
+    found = summarize([_run(tmp_path / "0", 0, rows)], ["new", "other", "void everywhere"], str(tmp_path / "old.jsonl"))
+    assert [(one["algorithm"], one["win_rate"], one["n"]) for one in found] == [("new", 1.0, 1), ("other", 1.0, 1)]
+
+
 def test_several_episodes_of_a_task_count_by_their_mean(tmp_path):
     write_rows(tmp_path / "old.jsonl", [_row("old", "a", 0.2), _row("old", "a", 0.6)])
     assert recorded(str(tmp_path / "old.jsonl"), "similarity") == {("test", "a"): pytest.approx(0.4)}
