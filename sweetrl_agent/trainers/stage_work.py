@@ -53,7 +53,7 @@ def works_of(run: Run, stages: Mapping[str, Stage], algorithms: Sequence[Any], l
     measured = _num_measured(run)
     unknown = Work(not_timed="its algorithm states no work (`Algorithm.work`)")
     for name in stages:
-        if name.startswith("evaluate "):
+        if name.startswith("evaluate ") and name not in works:
             compared = run.config.algorithms.get(name.removeprefix("evaluate "))
             played = episodes(measured, lengths, batch, compared is None or compared.has_model)
             works[name] = Work(f"{measured:,} episodes") + played

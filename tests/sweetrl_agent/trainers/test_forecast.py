@@ -6,6 +6,7 @@ import random
 import re
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -312,6 +313,11 @@ def test_random_actions_are_no_utterances_of_the_model_in_a_comparison(make_run)
     works = {name: _works(run, [f"evaluate {name}"])[f"evaluate {name}"] for name, run in runs.items()}
     assert works["initial"].episodes == works["random_actions"].episodes > 0
     assert works["initial"].sampled > 0 == works["random_actions"].sampled
+
+
+def test_an_algorithm_may_state_the_work_of_its_evaluation(make_run):
+    searches = SimpleNamespace(work=lambda run, lengths: {"evaluate initial": Work("a search")})
+    assert works_of(make_run(**SIZES), ["evaluate initial"], [searches], LENGTHS)["evaluate initial"].text == "a search"
 
 
 OWN = '''"""An environment of one's own: says how many messages it has heard."""
