@@ -30,6 +30,7 @@ from sweetrl_agent.evaluation.statistics import (
     share_difference_interval,
     task_table,
     tasks_needed,
+    tasks_of,
 )
 from sweetrl_agent.evaluation.wishes import summarize_wishes
 from sweetrl_agent.reporting.numbers import measure
@@ -45,11 +46,8 @@ def _of_split(evaluations: Evaluations, split: str) -> list[tuple[int, Row]]:
 
 def kept_tasks(evaluations: Evaluations, split: str) -> set[str]:
     """Ids of the tasks of a split that every algorithm has played on every seed, and that are void for none: all are evaluated on the same tasks."""
-    of_split = _of_split(evaluations, split)
-    played: dict[tuple[str, int], set[str]] = {(row["agent"], seed): set() for _, row in of_split for seed in evaluations}
-    for seed, row in of_split:
-        played[row["agent"], seed].add(row["task_id"])
-    return set.intersection(*played.values()) - {row["task_id"] for _, row in of_split if row["outcome"] == "void"}
+    agents = {row["agent"] for _, row in _of_split(evaluations, split)}
+    return set.intersection(*(tasks_of(evaluations, {"agent": agent, "split": split}) for agent in agents))
 
 
 def tables(

@@ -188,15 +188,16 @@ def cell_table(rows: Mapping[int, Sequence[Mapping[str, Any]]], cell: Mapping[st
     return task_table({seed: [row for row in of_seed if cell.items() <= row.items()] for seed, of_seed in rows.items()}, metric)
 
 
+def tasks_of(rows: Mapping[int, Sequence[Row]], cell: Mapping[str, Any]) -> set[str]:
+    """Ids of the tasks that a cell, as in `cell_table`, has for every seed, void in none of its episodes."""
+    by_seed = [[row for row in of_seed if cell.items() <= row.items()] for of_seed in rows.values()]
+    void = {row["task_id"] for of_seed in by_seed for row in of_seed if row["outcome"] == "void"}
+    return set.intersection(*({row["task_id"] for row in of_seed} for of_seed in by_seed)) - void
+
+
 def on_same_tasks(rows: Mapping[int, Sequence[Row]], cells: Sequence[Mapping[str, Any]]) -> dict[int, list[Row]]:
-    """The rows of the tasks that every cell has for every seed, void in none of them. Cells are as in `cell_table`; those without such a task are ignored."""
-
-    def tasks_of(cell: Mapping[str, Any]) -> set[str]:
-        own = [[row for row in of_seed if cell.items() <= row.items()] for of_seed in rows.values()]
-        void = {row["task_id"] for of_seed in own for row in of_seed if row["outcome"] == "void"}
-        return set.intersection(*({row["task_id"] for row in of_seed} for of_seed in own)) - void
-
-    known = list(filter(None, map(tasks_of, cells)))
+    """The rows of the tasks that are `tasks_of` every cell; cells without any are ignored."""
+    known = [tasks for cell in cells if (tasks := tasks_of(rows, cell))]
     kept = set.intersection(*known) if known else set()
     return {seed: [row for row in of_seed if row["task_id"] in kept] for seed, of_seed in rows.items()}
 
