@@ -1,7 +1,8 @@
 """Digests of the files that a command reads and writes (SHA-256), so that a later command notices which of them changed.
 
 A name in a folder is a file ("trajectories.jsonl"), a folder ("policy/"), or the rows of a file that several stages write
-(`rows_of("evaluation.jsonl", agent="rft")`). An input from elsewhere is a path, or "module:NAME" for a module of the user's own.
+(`rows_of("evaluation.jsonl", agent="rft")`). An input from elsewhere is a path, or "module:NAME" for a module of the user's own, which names the files
+that its code reads in a list `COLBENCH_FILES`.
 
 A digest is kept with the size and the times of its file, and the file is read again only where these differ. The time of the last change
 (`st_ctime`) cannot be set back by a program, so a bit that is flipped under an old date is noticed too. A file that was written in the last
@@ -10,6 +11,7 @@ two seconds is read again next time, since times are coarse.
 
 from __future__ import annotations
 
+import ast
 import errno
 import hashlib
 import json
@@ -28,6 +30,8 @@ from sandboxes.named import find_beside
 
 #: Beginning of the name of an input that is a module.
 MODULE = "module:"
+#: Name of the list, in a module of the user's own, of the files and folders that its code reads.
+FILES = "COLBENCH_FILES"
 #: Age from which a file's times are trusted, in nanoseconds.
 SETTLED_NS = 2_000_000_000
 #: Entry of what has the place of a file and is none: a pipe or a device is not read, since that could take for ever.
@@ -60,8 +64,12 @@ def module_of(spec: Any) -> list[str]:
 
 
 def module_input(module: str) -> list[str]:
-    """Input name of a module; [] for one of ours, which `versions.json` records."""
-    return [] if module.partition(".")[0] in _OURS else [MODULE + module]
+    """Input names of a module and of the files in its `COLBENCH_FILES`; [] for one of ours, which `versions.json` records.
+
+    Raises:
+        ColBenchError: If `COLBENCH_FILES` is not a list of names, written out.
+    """
+    return [] if module.partition(".")[0] in _OURS else [MODULE + module, *_files_read_by(module)]
 
 
 def inputs_of_source(source: str) -> list[str]:
@@ -219,12 +227,39 @@ def _module_files(module: str) -> list[Path]:
     if package is not None and package.origin and package.submodule_search_locations:
         folder = Path(package.origin).parent
         return [folder / name for name in _files_below(folder) if name.endswith(".py")]
+    return [path] if (path := _source_file(module)) else []
+
+
+def _files_read_by(module: str) -> list[str]:
+    """The files that a module's `COLBENCH_FILES` names, relative to its folder. The list is read without importing the module."""
+    path = _source_file(module)
+    if path is None:
+        return []
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (OSError, ValueError, SyntaxError):  # loading the module reports it
+        return []
+    for statement in (each for each in body if isinstance(each, ast.Assign)):
+        if any(isinstance(target, ast.Name) and target.id == FILES for target in statement.targets):
+            try:
+                names = ast.literal_eval(statement.value)
+            except ValueError:
+                names = None
+            if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
+                raise ColBenchError(f'{FILES} in {path} must be a list of file names, written out, such as ["weights.npz"].')
+            return [str(path.parent / name) for name in names]
+    return []
+
+
+def _source_file(module: str) -> Path | None:
+    """The file of a module's source; None if there is none."""
+    find_beside()
     origin = (
         getattr(sys.modules.get("__main__"), "__file__", None)
         if module == "__main__"
         else getattr(_spec(module), "origin", None)
     )
-    return [Path(origin)] if origin and Path(origin).is_file() else []
+    return Path(origin) if origin and Path(origin).is_file() else None
 
 
 def _spec(module: str) -> Any:

@@ -191,6 +191,37 @@ def test_a_changed_policy_of_the_users_own_is_refused(command, place, tmp_path, 
 
 
 @BOTH
+def test_a_changed_file_that_a_module_says_it_reads_is_refused(command, place, tmp_path, capsys):
+    """Its path is relative to the module. A folder counts with all its files."""
+    (place / "weights").mkdir(exist_ok=True)
+    for name in ("words.txt", "weights/one"):
+        (place / name).write_text("What about an empty list?")
+    (place / "own_policy_for_damage.py").write_text(
+        "COLBENCH_FILES = ['words.txt', 'weights']\n\ndef asks(messages):\n    return open('words.txt').read()\n"
+    )
+    words = ["own_policy_for_damage:asks", "--tasks", "rows.jsonl", "--sandbox", "embedded", "--output", str(tmp_path / "e")]
+    assert command.main(words) == 0
+    assert command.main(words) == 0
+    for name, shown in (("weights/one", "weights"), ("words.txt", "words.txt")):
+        before = (place / name).read_text()
+        (place / name).write_text("Other?")
+        assert command.main(words) == 2
+        assert (
+            capsys.readouterr()
+            .err.splitlines()[-1]
+            .startswith(f"error: {place / shown} has changed since stage 'asks, rows, seed 0'")
+        )
+        (place / name).write_text(before)
+        assert command.main(words) == 0
+    (place / "own_policy_for_damage.py").write_text(
+        "COLBENCH_FILES = sorted(['words.txt'])\n\ndef asks(messages):\n    return '?'\n"
+    )
+    assert command.main(words) == 2
+    expected = f'error: COLBENCH_FILES in {place / "own_policy_for_damage.py"} must be a list of file names, written out, such as ["weights.npz"].'
+    assert capsys.readouterr().err.splitlines()[-1] == expected
+
+
+@BOTH
 def test_a_missing_file_of_tasks_is_no_change(command, place, copied, capsys):
     folder = copied(command)
     (place / "rows.jsonl").rename(place / "away.jsonl")
