@@ -34,8 +34,9 @@ def score_cell(of: dict[str, Any], metric: str) -> str:
     )
 
 
-def credit_row(title: str, of: dict[str, Any]) -> tuple[str, ...]:
-    """Credit accuracy of a rule on a split: pairs ranked rightly by the exact and by the marginal advantage, rank correlation, and the cost of a candidate."""
+def credit_row(title: str, of: dict[str, Any], has_marginal: bool) -> tuple[str, ...]:
+    """Credit accuracy of a rule on a split: pairs ranked rightly by the exact and, where it is known, by the marginal advantage, rank correlation, and the
+    cost of a candidate."""
 
     def share(row: dict[str, Any]) -> str:
         return "{:.0%} ({:.0%} to {:.0%})".format(row["mean"], *row["ci95"])
@@ -44,7 +45,7 @@ def credit_row(title: str, of: dict[str, Any]) -> tuple[str, ...]:
     costs = ("-" if cost[name] is None else f"{cost[name]:.3g}" for name in ("passes", "environment_steps", "generated_tokens"))
     return (
         title, share(of["pair_accuracy"]), ", ".join(f"{mean:.0%}" for mean in of["pair_accuracy"]["by_seed"]),
-        share(marginal) if marginal else "", f"{of['rank_correlation']['mean']:.2f}", *costs,
+        *([share(marginal) if marginal else ""] if has_marginal else []), f"{of['rank_correlation']['mean']:.2f}", *costs,
     )  # fmt: skip
 
 

@@ -232,9 +232,11 @@ def credit(file: str, split: str) -> str:
     names = {**titles(), **{name: kind.title for name, kind in CRITICS.items()}}
     best_first = sorted(found, key=lambda rule: -found[rule]["pair_accuracy"]["mean"])
     one = found[best_first[0]]
-    head = ("rule", "pairs, exact advantage", "by seed", "pairs, marginal", "rank correlation", "passes", "steps", "tokens")
+    has_marginal = any("marginal" in of for of in found.values())
+    marginal = ("pairs, marginal",) if has_marginal else ()
+    head = ("rule", "pairs, exact advantage", "by seed", *marginal, "rank correlation", "passes", "steps", "tokens")
     note = f"\n{one['n']} {split} tasks, {one['seeds']} seeds; 95% intervals over both. Costs of a candidate: passes of a model over a dialogue, environment steps, sampled tokens.\n"
-    return table(head, [credit_row(names[rule], found[rule]) for rule in best_first]) + note
+    return table(head, [credit_row(names[rule], found[rule], has_marginal) for rule in best_first]) + note
 
 
 def leaderboard() -> str:

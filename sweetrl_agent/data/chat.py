@@ -97,12 +97,6 @@ class Chat:
             [(messages, text, thought) for text, thought in zip(texts, thoughts or [""] * len(texts), strict=True)]
         )[1]
 
-    def last_turn(self, messages: Messages) -> EncodedDialogue:
-        """A dialogue whose only turn is its last message, which is the agent's."""
-        *before, last = messages
-        prompt, turn = self.prompt(before), self.turn(before, last["content"], last.get("thought", ""))
-        return EncodedDialogue(prompt + turn, [0] * len(prompt) + [1] * len(turn))
-
     def sequences(self, messages: Messages, sampled: Sequence[Sequence[int]] = (), history: int = -1) -> list[EncodedDialogue]:
         """The agent's turns of a dialogue, each behind its prompt.
 

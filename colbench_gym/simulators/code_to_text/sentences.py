@@ -53,13 +53,11 @@ class Writer:
     """Collects facts.
 
     Attributes:
-        facts: The facts so far, in order, without repeats.
-        num_dropped: Number of sentences that could not be shortened enough.
+        facts: The facts so far, in order, without repeats and without sentences that could not be shortened enough.
     """
 
     def __init__(self, speaker: Speaker) -> None:
         self.facts: list[Fact] = []
-        self.num_dropped = 0
         self._speaker = speaker
         self._sentences: set[str] = set()
         # Names are keyed by the ids of nodes, and the id of a deleted node may be reused.
@@ -161,9 +159,7 @@ class Writer:
 
     def _keep(self, subject: Subject, words: str) -> None:
         sentence = capitalised(" ".join(words.split()).rstrip(" .,")) + "."
-        if not _fits(words) or _CODE.search(_QUOTED.sub("", sentence)):
-            self.num_dropped += 1
-        elif sentence not in self._sentences:
+        if _fits(words) and not _CODE.search(_QUOTED.sub("", sentence)) and sentence not in self._sentences:
             self._sentences.add(sentence)
             self.facts.append(Fact(subject.topic, sentence, subject.keywords, subject.is_special))
 
