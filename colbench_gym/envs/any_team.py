@@ -70,7 +70,7 @@ class AnyTeamEnv(gym.Env[str, str]):
         is_ours = isinstance(self.env.unwrapped, ColBenchEnv)
         self.marker = (ANSWER_MARKER if is_ours else "") if marker is None else marker
         self.roles = team.roles[bool(team.is_debate and not self.marker) :]
-        self.num_answers, self.note_chars, self.choose = team.num_answers, note_chars, choose
+        self.note_chars, self.choose = note_chars, choose
         self.observation_space = gym.spaces.Text(10_000_000, min_length=0, charset=ASCII)
         self.action_space = gym.spaces.Text(1_000, min_length=0, charset=ASCII)
         self._talk = Dialogue()
@@ -137,7 +137,7 @@ class AnyTeamEnv(gym.Env[str, str]):
         if len(said) < len(self.roles):
             self._said = said
             return self._observation(), 0.0, False, False, self._seen()
-        written = said[-self.num_answers :]
+        written = [one for one, role in zip(said, self.roles, strict=True) if role.answers]
         whole = [answer for answer in written if not answer["cut"]] or written
         chosen = whole[plurality([answer["text"] for answer in whole]) if self.choose == "vote" else 0]
         return self._send(f"{self.marker}\n{chosen['text']}" if self.marker else chosen["text"], chosen["cut"])

@@ -149,7 +149,7 @@ class RolesEnv(BackendEnv):
         text = text[: self.note_chars] if self._role.marker == HAND_OVER else text
         past = [*self._past, {"agent": self.agent, "messages": self._dialogue.to_dicts(), "text": text, "cut": self._is_cut}]
         if len(past) == len(self.team.roles):
-            return self._end(message, past[-self.team.num_answers :])
+            return self._end(message, [one for one, role in zip(past, self.team.roles, strict=True) if role.answers])
         self._past = past
         self._dialogue = Dialogue().add("user", self._opening())
         return self._observation(), 0.0, False, False, self._info()
@@ -163,7 +163,7 @@ class RolesEnv(BackendEnv):
     def _end(
         self, message: AgentMessage, written: Sequence[Mapping[str, Any]]
     ) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Grade one of the last answers. An answer that was cut is chosen only if all were."""
+        """Grade one of the answers. An answer that was cut is chosen only if all were."""
         whole = [answer for answer in written if not answer["cut"]] or written
         texts = [str(answer["text"]) for answer in whole]
         chosen = whole[vote(self.task, texts, self.unit_tests) if self.choose == "vote" and len(texts) > 1 else 0]
@@ -188,6 +188,8 @@ class TeamEnv(RolesEnv):
       sees the request and the note, and its message is the answer.
     * `roles="generator,verifier,refiner"`: "generator" talks with the human, up to its answer, which is a draft. "verifier" sees the dialogue and the
       draft, and writes a critique. "refiner" sees the dialogue, the draft and the critique, and its message is the answer. Source: MALT, arXiv:2412.01928.
+      With `roles="generator,verifier,refiner:K"`, K critiques and refinements of the draft follow each other, by "verifier", "refiner", "verifier#2", "refiner#2", ..., each of whom
+      sees nothing of the other passes; `choose` says which refinement counts.
     * `roles="debaters:AxT"`, such as "debaters:2x3": "interviewer" talks with the human up to its answer, which is shown to nobody. In each of T rounds,
       each of A coders writes an answer in one message, as agent "coder1_1", "coder2_1", "coder1_2", ...: the coder, then the round. It sees the dialogue and, from the second
       round on, its own answer and the others' of the round before. `choose` says which answer of the last round counts. Source: MAPoRL, arXiv:2502.18439.
@@ -210,13 +212,13 @@ class TeamEnv(RolesEnv):
 
     ## Info
     "task_id", "turn" (turns of all agents so far), "agent" (who speaks next; at the end, who spoke last), "messages" (the dialogue of this agent alone); at the end
-    "metrics" as in ColBench-Backend-v0, in a debate with "chosen": the agent whose answer was graded.
+    "metrics" as in ColBench-Backend-v0, where there are several answers with "chosen": the agent whose answer was graded.
 
     ## Arguments
-    * `roles`: "interviewer,coder", "generator,verifier,refiner" or "debaters:AxT".
+    * `roles`: "interviewer,coder", "generator,verifier,refiner", "generator,verifier,refiner:K" or "debaters:AxT".
     * `note_chars`: longer notes are cut.
-    * `choose`: "vote" for the answer that most answers of the last round behave like (`colbench_gym.scoring.vote`: on inputs made from the request and the answers, without the
-      hidden tests), in a tie the first of them; "first" for the first coder's.
+    * `choose`: "vote" for the answer that most of the answers (in a debate, those of the last round) behave like (`colbench_gym.scoring.vote`: on inputs made from the request and the answers, without the
+      hidden tests), in a tie the first of them; "first" for the first.
     * `tasks`, `simulator`, `sandbox`, `semantics`, `reward`, `max_reply_chars`, `on_error`, `on_world_error`, `render_mode`, `reasoning`: see `BackendEnv`.
     * `max_turns`: turns of the agent that talks with the human, its note or draft included. None for the task's own budget.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from colbench_gym.scoring.answer import ANSWER_MARKER
 
@@ -16,8 +16,9 @@ from colbench_gym.scoring.answer import ANSWER_MARKER
 HAND_OVER = "HAND OVER:"
 #: Default limit of a note, in characters.
 NOTE_CHARS = 400
-SPECS = ("interviewer,coder", "generator,verifier,refiner", "debaters:AxT")
+SPECS = ("interviewer,coder", "generator,verifier,refiner", "generator,verifier,refiner:K", "debaters:AxT")
 _DEBATE = re.compile(r"debaters:([1-9]\d?)x([1-9]\d?)")
+_PASSES = re.compile(r"generator,verifier,refiner:([1-9]\d?)")
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Role:
         marker: Marker of the message that ends its dialogue.
         hears: Whether it reads the dialogue with the human; if not, it reads the request alone.
         reads: Heading and author of each message that it reads besides.
+        answers: Whether its last message is an answer that may be graded; among several the team chooses.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Role:
     marker: str = ANSWER_MARKER
     hears: bool = False
     reads: tuple[tuple[str, str], ...] = ()
+    answers: bool = False
 
     def first_message(self, opening: str, said: Mapping[str, str]) -> str:
         """The first message to the agent.
@@ -57,12 +60,10 @@ class Team:
 
     Attributes:
         roles: The roles.
-        num_answers: The last so many roles have each written an answer.
         is_debate: Whether nobody reads the first role's answer.
     """
 
     roles: tuple[Role, ...]
-    num_answers: int = 1
     is_debate: bool = False
 
 
@@ -70,15 +71,18 @@ def make_team(spec: str) -> Team:
     """The team of a specification.
 
     Args:
-        spec: "interviewer,coder", "generator,verifier,refiner" or "debaters:AxT" for A coders and T rounds, each from 1 to 99.
+        spec: "interviewer,coder"; "generator,verifier,refiner", with ":K" for K critiques and refinements of the draft; or "debaters:AxT" for A coders and T
+            rounds. Numbers are from 1 to 99.
 
     Raises:
         ValueError: If it is none of these.
     """
     if match := _DEBATE.fullmatch(spec):
         return _debate(int(match[1]), int(match[2]))
+    if match := _PASSES.fullmatch(spec):
+        return _passes(int(match[1]))
     if spec not in _TEAMS:
-        raise ValueError(f"`roles` must be one of {SPECS} with numbers for A and T, such as 'debaters:2x3', got {spec!r}.")
+        raise ValueError(f"`roles` must be one of {SPECS} with numbers for K, A and T, such as 'debaters:2x3', got {spec!r}.")
     return Team(_TEAMS[spec])
 
 
@@ -113,20 +117,33 @@ def _debate(coders: int, rounds: int) -> Team:
                     "You write the answer for the human.",
                     hears=True,
                     reads=tuple(reads) if turn > 1 else (),
+                    answers=turn == rounds,
                 )
             )
-    return Team(tuple(roles), coders, True)
+    return Team(tuple(roles), True)
+
+
+def _passes(count: int) -> Team:
+    """Verifier and refiner speak several times, each time to the draft alone: "verifier#2" and "refiner#2" have the policies of "verifier" and "refiner"."""
+    generator, *checkers = _TEAMS[SPECS[1]]
+    names = [{role.name: f"{role.name}#{turn}" if turn > 1 else role.name for role in checkers} for turn in range(1, count + 1)]
+    again = [
+        replace(role, name=of[role.name], reads=tuple((heading, of.get(author, author)) for heading, author in role.reads))
+        for of in names
+        for role in checkers
+    ]
+    return Team((generator, *again))
 
 
 _TEAMS = {
     SPECS[0]: (
         Role("interviewer", f"You talk with the human. Your colleague reads only the request and your note, and writes the answer. End with {HAND_OVER} and the note.", True, HAND_OVER),
-        Role("coder", "You write the answer. Your colleague has talked with the human.", reads=(("Note of your colleague:", "interviewer"),)),
+        Role("coder", "You write the answer. Your colleague has talked with the human.", reads=(("Note of your colleague:", "interviewer"),), answers=True),
     ),
     SPECS[1]: (
         Role("generator", f"You talk with the human and draft the answer. A colleague checks it. End with {ANSWER_MARKER} and the draft.", True),
         Role("verifier", "You check a draft. Say which wishes of the human it misses, or that nothing is missing.", hears=True, reads=(("Draft:", "generator"),)),
-        Role("refiner", "You write the final answer from a draft and a critique.", hears=True, reads=(("Draft:", "generator"), ("Critique:", "verifier"))),
+        Role("refiner", "You write the final answer from a draft and a critique.", hears=True, reads=(("Draft:", "generator"), ("Critique:", "verifier")), answers=True),
     ),
 }  # fmt: skip
 #: Two agents, each of whom the human answers on half of the topics (`colbench_gym.envs.split`).
@@ -134,8 +151,8 @@ PAIR = Team(
     (
         Role("first", f"You and a colleague talk with the human, one after the other. Each of you is answered on half of the topics. End with {HAND_OVER} and a note.", True, HAND_OVER),
         Role("second", f"You talk with the human after a colleague. Each of you is answered on half of the topics. End with {ANSWER_MARKER} and the answer.", True,
-             reads=(("Note of your colleague:", "first"),)),
+             reads=(("Note of your colleague:", "first"),), answers=True),
     )
 )  # fmt: skip
 #: One agent without an instruction.
-SINGLE = Team((Role("agent", "", True),))
+SINGLE = Team((Role("agent", "", True, answers=True),))

@@ -35,8 +35,7 @@ def score_cell(of: dict[str, Any], metric: str) -> str:
 
 
 def credit_row(title: str, of: dict[str, Any], has_marginal: bool) -> tuple[str, ...]:
-    """Credit accuracy of a rule on a split: pairs ranked rightly by the exact and, where it is known, by the marginal advantage, rank correlation, and the
-    cost of a candidate."""
+    """Credit accuracy of a rule on a split: pairs ranked rightly by the exact (and the marginal) advantage, rank correlation, and the cost of a candidate."""
 
     def share(row: dict[str, Any]) -> str:
         return "{:.0%} ({:.0%} to {:.0%})".format(row["mean"], *row["ci95"])

@@ -26,6 +26,11 @@ WORLD_ERRORS = (ConnectionError, TimeoutError, ColBenchError)
 _log = logging.getLogger(__name__)
 
 
+def speaks_as(agent: str) -> str:
+    """The agent whose policy an agent has: "refiner#2", the refiner in a second dialogue of its own, has that of "refiner"."""
+    return agent.partition("#")[0]
+
+
 def view_of(messages: Sequence[dict[str, str]], agent: str) -> list[dict[str, str]]:
     """What one agent sees of a dialogue of several: what it said and what was said to it.
 

@@ -25,6 +25,7 @@ from colbench_gym.seeds import derive_seed
 from colbench_gym.tasks.embedded import family_of
 from colbench_gym.tasks.families.family import Topic
 from colbench_gym.tasks.task import Fact, Task
+from sweetrl_agent.core.dialogues import speaks_as
 from sweetrl_agent.core.environment import Demonstrations
 from sweetrl_agent.envs.backend_demonstrations import PRETRAINED, TINY, Demonstrator
 
@@ -87,7 +88,7 @@ class Players:
             questions = self._questions() if role.talks else []
             for question in questions:
                 self.env.step(question)
-            text = self._hand_over(role.name, role.marker == HAND_OVER, role.talks)
+            text = self._hand_over(speaks_as(role.name), role.marker == HAND_OVER, role.talks)
             dialogues.append([*self.env.messages, {"role": "assistant", "content": text}])
             if role is not self.env.team.roles[-1]:
                 self.env.step(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from colbench_gym.evaluation.names import labelled
+from sweetrl_agent.core.dialogues import speaks_as
 from sweetrl_agent.evaluation.model_policies import ModelSpec, folder_policy, hub_policy
 
 PREFIX = "team:"
@@ -29,7 +30,8 @@ class TeamSpec(ModelSpec):
 
     def policy_of(self, agent: str) -> ModelSpec:
         """The policy of an agent."""
-        return dict(self.named).get(agent, self.base)
+        named = dict(self.named)
+        return named.get(agent, named.get(speaks_as(agent), self.base))
 
 
 def team_policy(text: str) -> TeamSpec | None:

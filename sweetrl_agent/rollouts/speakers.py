@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from colbench_gym.seeds import derive_seed
-from sweetrl_agent.core.dialogues import AGENT
+from sweetrl_agent.core.dialogues import AGENT, speaks_as
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.policy import (
     BatchAdapter,
@@ -193,12 +193,13 @@ class AgentSampler:
             ValueError: If there is no policy for the agent that the environment names.
         """
         agent = getattr(env, "agent", AGENT)
-        if agent not in self.speakers:
+        speaker = self.speakers.get(agent) or self.speakers.get(speaks_as(agent))
+        if speaker is None:
             raise ValueError(
                 f"The environment names the agent {agent!r}, and the policies are those of {', '.join(self.speakers)}."
             )
-        self.speakers[agent].ask(number, env, seed)
-        self._num_asked[id(self.speakers[agent])] += 1
+        speaker.ask(number, env, seed)
+        self._num_asked[id(speaker)] += 1
 
     def step(self) -> list[tuple[int, Utterance]]:
         """See `Speaker`."""

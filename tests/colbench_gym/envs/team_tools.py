@@ -9,6 +9,7 @@ from typing import Any
 TEAMS = {
     "interviewer,coder": ("interviewer", "coder"),
     "generator,verifier,refiner": ("generator", "verifier", "refiner"),
+    "generator,verifier,refiner:2": ("generator", "verifier", "refiner", "verifier#2", "refiner#2"),
     "debaters:2x2": ("interviewer", "coder1_1", "coder2_1", "coder1_2", "coder2_2"),
 }
 

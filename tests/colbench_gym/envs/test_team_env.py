@@ -60,7 +60,8 @@ def test_every_role_speaks_in_its_turn_and_the_outcome_is_the_teams(make_team_en
         info["metrics"].items() >= {"success": 1, "answered": 1, "turns": len(agents) + 1}.items()
         and info["turn"] == len(agents) + 1
     )
-    assert info["metrics"].get("chosen") == ("coder1_2" if len(agents) == 5 else None)
+    chosen = {"debaters:2x2": "coder1_2", "generator,verifier,refiner:2": "refiner"}
+    assert info["metrics"].get("chosen") == chosen.get(roles)
     told = {role.name: role.instruction for role in make_team(roles).roles}
     for step in steps:
         assert step.info["messages"][0]["content"].startswith(f"{told[step.agent]}\n\n") and told[step.agent]
@@ -100,6 +101,19 @@ def test_the_last_round_is_decided_by_vote_or_by_the_first_coder(make_team_env, 
     same = f"```python\n# the same\n{task.hidden.reference}\n```"
     env = make_team_env("debaters:3x1", choose=choose, tasks=[task])
     metrics = played(env, same, coder1_1=task.hidden.plain, coder2_1=task.hidden.reference)[-1].result[4]["metrics"]
+    assert metrics["chosen"] == chosen and metrics["success"] == (choose == "vote")
+
+
+@pytest.mark.parametrize(("choose", "chosen"), [("vote", "refiner#2"), ("first", "refiner")])
+def test_of_several_refinements_most_agree_or_the_first_counts(make_team_env, choose, chosen):
+    task = embedded_tasks("train")[0]
+    says = {
+        "refiner": task.hidden.plain,
+        "refiner#2": task.hidden.reference,
+        "refiner#3": f"# the same\n{task.hidden.reference}",
+    }
+    env = make_team_env("generator,verifier,refiner:3", choose=choose, tasks=[task])
+    metrics = played(env, "Nothing is missing.", WRONG, **says)[-1].result[4]["metrics"]
     assert metrics["chosen"] == chosen and metrics["success"] == (choose == "vote")
 
 
@@ -239,7 +253,8 @@ def test_many_teams_at_once(sandbox, total_task, code):
     [
         (
             {"roles": "debaters:0x3"},
-            "`roles` must be one of ('interviewer,coder', 'generator,verifier,refiner', 'debaters:AxT') with numbers for A and T, such as 'debaters:2x3', got 'debaters:0x3'.",
+            "`roles` must be one of ('interviewer,coder', 'generator,verifier,refiner', 'generator,verifier,refiner:K', 'debaters:AxT') with numbers for K, A and T, "
+            "such as 'debaters:2x3', got 'debaters:0x3'.",
         ),
         ({"note_chars": 0}, "`note_chars` must be positive, got 0."),
         ({"choose": "best"}, "`choose` must be 'vote' or 'first', got 'best'."),

@@ -19,6 +19,13 @@ MAY_READ = {
         "verifier": {"talk", "generator"},
         "refiner": {"talk", "generator", "verifier"},
     },
+    "generator,verifier,refiner:2": {
+        "generator": set(),
+        "verifier": {"talk", "generator"},
+        "refiner": {"talk", "generator", "verifier"},
+        "verifier#2": {"talk", "generator"},
+        "refiner#2": {"talk", "generator", "verifier#2"},
+    },
     "debaters:2x2": {
         "interviewer": set(),
         "coder1_1": {"talk"},
@@ -30,7 +37,7 @@ MAY_READ = {
 
 
 def _canary(name):
-    return f"CANARY-{name.replace('_', '-')}-X"
+    return f"CANARY-{name.replace('_', '-').replace('#', '-pass-')}-X"
 
 
 def _audit(steps, may_read):

@@ -47,14 +47,14 @@ def runs(make_run):
     return one, make_run({"initial": 4, "malt/generator": 5, "malt/verifier": 0, "malt/refiner": 6})
 
 
-def play(folder, *words):
+def play(folder, *words, roles=ROLES):
     """Run the command; what each policy's agents said, by policy, episode and agent."""
     assert main([*words, "--output", str(folder), "--threads", "1"]) == 0
     said = {}
     for row in read_rows(folder / "evaluation.jsonl"):
         spoken = [message for message in row["dialogue_history"] if message["role"] == "assistant"]
         said.setdefault(row["agent"], []).append(
-            {role: [message["content"] for message in spoken if message["agent"] == role] for role in ROLES}
+            {role: [message["content"] for message in spoken if message["agent"] == role] for role in roles}
         )
     return said
 
@@ -82,6 +82,20 @@ def test_a_named_agent_speaks_by_its_policy_and_the_others_by_the_runs(runs, tmp
     assert spoken("two", "verifier") == spoken("other", "verifier") and spoken("two", "refiner") != spoken("other", "refiner")
     assert spoken("alone", "generator") == spoken("initial", "generator")
     assert spoken("alone", "verifier") != spoken("initial", "verifier"), "one policy may speak for all others"
+
+
+def test_an_agent_in_a_second_dialogue_speaks_by_its_policy(runs, tmp_path):
+    """Of two critiques of a draft the first is the one that stands there alone, and a replaced verifier writes both."""
+    one, two = runs
+    words = [f"whole={one}:malt", f"other=team:{one}:malt+verifier={two}:malt"]
+    once = play(tmp_path / "once", *words)
+    passes = "--env_kwargs", '{"roles": "generator,verifier,refiner:2"}'
+    twice = play(tmp_path / "twice", *words, *passes, roles=(*ROLES, "verifier#2", "refiner#2"))
+    for name in ("whole", "other"):
+        assert [[episode[role] for role in ROLES] for episode in twice[name]] == [[*episode.values()] for episode in once[name]]
+        assert all(len(episode[role]) == 1 for episode in twice[name] for role in ("verifier#2", "refiner#2"))
+    for role in ("verifier", "verifier#2"):
+        assert all(a[role] != b[role] for a, b in zip(twice["whole"], twice["other"], strict=True))
 
 
 def test_an_environment_that_names_no_agents_has_those_of_the_run(make_run, tiny_model_folder, tmp_path):
