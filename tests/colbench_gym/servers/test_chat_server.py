@@ -19,10 +19,12 @@ def test_a_loop_that_ends_before_a_task_has_begun_leaves_no_coroutine(monkeypatc
     create = asyncio.BaseEventLoop.create_task
 
     def stop_after(loop, *args, **kwargs):
-        created.append(create(loop, *args, **kwargs))
-        if len(created) == num_tasks:
-            loop.stop()  # the task's first step would be in the next round
-        return created[-1]
+        task = create(loop, *args, **kwargs)
+        if loop is server._connections._loop:  # servers of other tests have theirs
+            created.append(task)
+            if len(created) == num_tasks:
+                loop.stop()  # the task's first step would be in the next round
+        return task
 
     monkeypatch.setattr(asyncio.BaseEventLoop, "create_task", stop_after)
     monkeypatch.setattr(sys, "unraisablehook", unraised.append)
@@ -34,4 +36,4 @@ def test_a_loop_that_ends_before_a_task_has_begun_leaves_no_coroutine(monkeypatc
     assert len(created) >= num_tasks
     del created[:]
     gc.collect()
-    assert not unraised
+    assert not [one for one in unraised if "never awaited" in str(one.exc_value)]  # garbage of other tests has its own warnings
