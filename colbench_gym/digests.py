@@ -243,7 +243,7 @@ def _files_read_by(module: str) -> list[str]:
         if any(isinstance(target, ast.Name) and target.id == FILES for target in statement.targets):
             try:
                 names = ast.literal_eval(statement.value)
-            except ValueError:
+            except (ValueError, TypeError):  # not written out, or no value at all, such as {[]}
                 names = None
             if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
                 raise ColBenchError(f'{FILES} in {path} must be a list of file names, written out, such as ["weights.npz"].')

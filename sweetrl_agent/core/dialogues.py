@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
@@ -26,9 +26,9 @@ WORLD_ERRORS = (ConnectionError, TimeoutError, ColBenchError)
 _log = logging.getLogger(__name__)
 
 
-def speaks_as(agent: str) -> str:
-    """The agent whose policy an agent has: "refiner#2", the refiner in a second dialogue of its own, has that of "refiner"."""
-    return agent.partition("#")[0]
+def speaks_as(agent: str, named: Container[str] = ()) -> str:
+    """The agent whose policy an agent has: "refiner#2", the refiner in a second dialogue of its own, has that of "refiner", unless it is `named` itself."""
+    return agent if agent in named else agent.partition("#")[0]
 
 
 def view_of(messages: Sequence[dict[str, str]], agent: str) -> list[dict[str, str]]:

@@ -91,7 +91,7 @@ def _load_mixture(spec: MixtureSpec, config: Config, api: Mapping[str, Any]) -> 
 
 
 def _of_agent(policies: Policies, agent: str) -> Policy:
-    return policies[agent if agent in policies else speaks_as(agent)] if isinstance(policies, Mapping) else policies
+    return policies[speaks_as(agent, policies)] if isinstance(policies, Mapping) else policies
 
 
 def _agents(spec: TeamSpec, config: Config) -> Sequence[str]:
@@ -181,7 +181,7 @@ def _check_team(spec: TeamSpec, config: Config, api: Mapping[str, Any]) -> None:
             )
     for agent in agents:
         part = spec.policy_of(agent)
-        if (trained := _trained_agents(part)) and agent not in trained and speaks_as(agent) not in trained:
+        if (trained := _trained_agents(part)) and speaks_as(agent, trained) not in trained:
             raise ValueError(
                 f"`policies`: {part.text!r} has policies of {', '.join(trained)}, and none of {agent!r}: name its policy, as in "
                 f"+{agent}={part.place}:{INITIAL}."

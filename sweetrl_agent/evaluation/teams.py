@@ -31,7 +31,7 @@ class TeamSpec(ModelSpec):
     def policy_of(self, agent: str) -> ModelSpec:
         """The policy of an agent."""
         named = dict(self.named)
-        return named.get(agent, named.get(speaks_as(agent), self.base))
+        return named.get(speaks_as(agent, named), self.base)
 
 
 def team_policy(text: str) -> TeamSpec | None:

@@ -193,7 +193,7 @@ class AgentSampler:
             ValueError: If there is no policy for the agent that the environment names.
         """
         agent = getattr(env, "agent", AGENT)
-        speaker = self.speakers.get(agent) or self.speakers.get(speaks_as(agent))
+        speaker = self.speakers.get(speaks_as(agent, self.speakers))
         if speaker is None:
             raise ValueError(
                 f"The environment names the agent {agent!r}, and the policies are those of {', '.join(self.speakers)}."

@@ -213,12 +213,11 @@ def test_a_changed_file_that_a_module_says_it_reads_is_refused(command, place, t
         )
         (place / name).write_text(before)
         assert command.main(words) == 0
-    (place / "own_policy_for_damage.py").write_text(
-        "COLBENCH_FILES = sorted(['words.txt'])\n\ndef asks(messages):\n    return '?'\n"
-    )
-    assert command.main(words) == 2
-    expected = f'error: COLBENCH_FILES in {place / "own_policy_for_damage.py"} must be a list of file names, written out, such as ["weights.npz"].'
-    assert capsys.readouterr().err.splitlines()[-1] == expected
+    for files in ("sorted(['words.txt'])", "'words.txt'", "[1]"):
+        (place / "own_policy_for_damage.py").write_text(f"COLBENCH_FILES = {files}\n\ndef asks(messages):\n    return '?'\n")
+        assert command.main(words) == 2
+        expected = f'error: COLBENCH_FILES in {place / "own_policy_for_damage.py"} must be a list of file names, written out, such as ["weights.npz"].'
+        assert capsys.readouterr().err.splitlines()[-1] == expected, files
 
 
 @BOTH
