@@ -23,7 +23,8 @@ def test_a_loop_that_ends_before_a_task_has_begun_leaves_no_coroutine(monkeypatc
         if loop is server._connections._loop:  # servers of other tests have theirs
             created.append(task)
             if len(created) == num_tasks:
-                loop.stop()  # the task's first step would be in the next round
+                with server._lock:  # as `close` does: no request is half begun
+                    loop.stop()  # the task's first step would be in the next round
         return task
 
     monkeypatch.setattr(asyncio.BaseEventLoop, "create_task", stop_after)
