@@ -8,7 +8,8 @@ own, along one dialogue that grows turn by turn:
 above 0 the verifier's score of the turn's own text.
 3. The advantage of a candidate is A_c = (R_c - mean(R)) / std(R) over the K of its group. It counts for that turn alone.
 4. The dialogue goes on with the best candidate. In the state after it there are K new candidates, and so on to the last turn.
-5. GRPO's optimizer steps on all candidates; each agent's policy is trained on its own turns.
+5. GRPO's optimizer steps on all candidates, averaged over the tokens of a candidate and then over candidates; each policy is trained on its own agents' turns. Candidates of groups
+with equal rewards have no gradient, but count: a step is the smaller, the fewer groups differ.
 
 Differences from the paper: Its environments pay every turn at once, and a candidate is chosen by that reward. Here the team is paid at the end, so each candidate is played to the
 end (a snapshot keeps what is hidden), and the one that goes on is the one whose episode ended best. That episode's later turns were chosen for their luck, so they are no candidates:
@@ -65,6 +66,7 @@ class ATGRPO(GRPO):
     """AT-GRPO; see the module's docstring."""
 
     name, title, Config, credits_played = "at_grpo", "AT-GRPO", ATGRPOConfig, False
+    counts_skipped = True  # Adam would take a full step along the noise of a single group that differs
 
     @property
     def requires(self) -> frozenset[str]:  # type: ignore[override]
@@ -118,12 +120,11 @@ class ATGRPO(GRPO):
         return standardized([_earned(episode, turn) for episode, turn in zip(batch.episodes, turns, strict=True)])
 
     def policy_loss(self, tokens: ActionTokens) -> Tensor:
-        """GRPO's loss, averaged over the tokens of the candidates; the turns before them are context."""
-        is_candidate = tokens.in_last_turn()
+        """GRPO's loss of the candidates; the turns before them are context."""
         gain = clipped_gain(torch.exp(tokens.log_probs - tokens.sampled), tokens.advantages, self.config.clip)
         if self.uses_reference:
             gain = gain - self.config.beta * tokens.reference_divergence()
-        return -(gain * is_candidate).sum() / is_candidate.sum()
+        return -tokens.mean_over_dialogues(gain, tokens.in_last_turn())
 
     def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
         """See `Algorithm`: the played episodes, continuations half as long on average, and steps on one candidate turn of each."""

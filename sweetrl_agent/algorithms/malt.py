@@ -6,8 +6,8 @@ A team has a generator, which talks with the person and drafts an answer, a veri
 and the refiner's turn: n + n^2 + n^3 calls for a draft, a critique and an answer, and n^3 leaves.
 2. Values are backed up: V(leaf) is 1 if the episode is a success, else 0; V(critique) is the mean over its refinements, V(generation) the mean over its critiques.
 3. The label of a node is 1 if V > 1/2, else 0.
-4. SFT of every role on its nodes with label 1, from the initial policy.
-5. DPO of verifier and refiner on siblings, nodes of the same parent, with labels 1 and 0; the reference is the role's SFT model, from which it starts:
+4. SFT of every role on its nodes with label 1, from the initial policy. Nodes at which it read and said the same count once: of 421 refinements 78 were different.
+5. DPO of verifier and refiner on siblings, nodes of the same parent, with labels 1 and 0, equal pairs once; the reference is the role's SFT model, from which it starts:
 
     -log sigmoid(beta [log pi(a+|o) / pi_SFT(a+|o) - log pi(a-|o) / pi_SFT(a-|o)])
 
@@ -56,12 +56,12 @@ TASKS_PER_BATCH = 16
 
 @dataclass(frozen=True)
 class MALTConfig:
-    """Settings of MALT. Learning rates and epochs are those of rejection fine-tuning and of multi-turn DPO here."""
+    """Settings of MALT. Epochs and DPO's learning rate are those of rejection fine-tuning and of multi-turn DPO here."""
 
     n: int = setting(3, "Generations of a task, critiques of each, and refinements of each; 3 in the paper.", least=2)
     roles: list[str] = setting(["generator", "verifier", "refiner"], "Names of the agents, in the order in which they speak.")
     policies: str = setting("role", "One policy for each 'role', as in the paper, or 'one' for all.")
-    sft_learning_rate: float = setting(1e-3, "Learning rate of SFT.")
+    sft_learning_rate: float = setting(1e-4, "Learning rate of SFT; with that of rejection fine-tuning, 1e-3, a refiner unlearns to write.")
     sft_batch: int = setting(8, "Nodes per optimizer step of SFT; 8 in the paper.", least=1)
     sft_epochs: float = setting(6.0, "Epochs of SFT.")
     dpo_generator: bool = setting(
@@ -146,16 +146,16 @@ class MALT(Algorithm):
     def clone(self, view: Round, name: str) -> None:
         """Step 4: SFT of a policy on the nodes of its roles with label 1, into sft/NAME."""
         config, levels = self.config, self.levels(name)
-        positives = [
-            view_of_node
+        positives = {
+            str(_with_thoughts(view_of_node)): view_of_node
             for tree in self.trees(view)
             for depth, role in levels.items()
             for node, view_of_node in tree.said(role, depth).items()
             if tree.values[node] > 0.5
-        ]
+        }
         if positives:
             settings = RFTConfig(config.sft_learning_rate, config.sft_batch, config.sft_epochs)
-            fine_tune(view, f"sft {name}", positives, settings, view.path(f"sft/{name}"), is_merged=view.config.model.lora)
+            fine_tune(view, f"sft {name}", positives.values(), settings, view.path(f"sft/{name}"), is_merged=view.config.model.lora)
         elif not any(value > 0.5 for tree in self.trees(view) for value in tree.values.values()):
             raise NothingToLearnError(
                 "No episode of the trees succeeds, so there is nothing to train on. Start another run with more tasks, more SFT, or a better model."
@@ -186,14 +186,16 @@ class MALT(Algorithm):
         view.add_metrics(f"dpo {name}", rows)
 
     def pairs(self, view: Round, name: str) -> Iterator[Row]:
-        """Rows for `pair_trainer`: siblings of the roles of a policy with labels 1 and 0. Equal texts are no pair."""
+        """Rows for `pair_trainer`: siblings of the roles of a policy with labels 1 and 0. Equal texts are no pair, and equal pairs are one."""
         levels = {depth: role for depth, role in self.levels(name).items() if depth > 1 or self.config.dpo_generator}
+        known = set[str]()
         for tree in self.trees(view):
             for depth, role in levels.items():
                 said = tree.said(role, depth)
                 for nodes in sibling_pairs({node: tree.values[node] for node in said}):
                     chosen, rejected = (_with_thoughts(said[node]) for node in nodes)
-                    if chosen != rejected:
+                    if chosen != rejected and (pair := str((chosen, rejected))) not in known:
+                        known.add(pair)
                         yield {"hidden": "", "chosen": chosen, "rejected": rejected}
 
     def levels(self, name: str) -> dict[int, str]:

@@ -119,11 +119,11 @@ class ActionTokens:
         last = self.turn.new_zeros(int(self.dialogue.max()) + 1).scatter_reduce(0, self.dialogue, self.turn, "amax")
         return (self.turn == last[self.dialogue]).float()
 
-    def mean_over_dialogues(self, values: Tensor) -> Tensor:
-        """Mean over the tokens of each dialogue, then over dialogues, of values of shape (N,)."""
-        counts = torch.bincount(self.dialogue).clamp(min=1)
-        means = values.new_zeros(len(counts)).index_add(0, self.dialogue, values) / counts
-        return means.mean()
+    def mean_over_dialogues(self, values: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Mean over the tokens of each dialogue, by their weights if these are given, then over dialogues. Both have shape (N,)."""
+        counts = torch.bincount(self.dialogue, weights).clamp(min=1)
+        weighted = values if weights is None else values * weights
+        return (values.new_zeros(len(counts)).index_add(0, self.dialogue, weighted) / counts).mean()
 
 
 def clipped_gain(ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:

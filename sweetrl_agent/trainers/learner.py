@@ -152,7 +152,8 @@ class Learner:
     ) -> Update:
         """Run the optimizer steps of an iteration.
 
-        Without a value head, episodes with zero advantage in all turns are skipped.
+        Without a value head, episodes with zero advantage in all turns are skipped. They count in the mean of the loss if the algorithm
+        `counts_skipped`.
 
         Args:
             episodes: Episodes of one agent.
@@ -166,7 +167,8 @@ class Learner:
         samples = self._samples(episodes, credit, values, reference)
         trained = [any(row.advantages) or self.head is not None for row in samples]
         rows = [row for row, is_trained in zip(samples, trained, strict=True) if is_trained]
-        steps = [self._step(rows) for _ in range(self.algorithm.config.epochs)] if rows else []
+        count = len(samples) if self.algorithm.counts_skipped else len(rows)
+        steps = [self._step(rows, count) for _ in range(self.algorithm.config.epochs)] if rows else []
         if not steps:
             return Update()
         tokens = [
@@ -304,7 +306,7 @@ class Learner:
         with self.model.disable_adapter() if self._initial is self.model else nullcontext():
             return action_log_probs(self._initial, _flat(dialogues), self.temperature, _groups(dialogues))
 
-    def _step(self, rows: Sequence[TrainingSample]) -> Update:
+    def _step(self, rows: Sequence[TrainingSample], count: int) -> Update:
         size = self.algorithm.config.micro_batch
         self.model.train()
         loss_sum, policy_kl, reference_kl = 0.0, 0.0, 0.0
@@ -312,7 +314,7 @@ class Learner:
             part = rows[start : start + size]
             tokens = self._action_tokens(part)
             share = len(part) / len(rows)
-            loss = self.algorithm.loss(tokens) * share
+            loss = self.algorithm.loss(tokens) * (len(part) / count)
             loss.backward()
             loss_sum += float(loss.detach())
             policy_kl += share * float(_divergence(tokens.log_probs.detach() - tokens.sampled))

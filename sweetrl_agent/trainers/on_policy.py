@@ -112,6 +112,8 @@ class OnPolicyAlgorithm(Algorithm):
 
     #: Whether `credit` credits the episodes that were played. False where it trains on others: `turn_credit` then says what a turn is worth.
     credits_played: bool = True
+    #: Whether episodes without any advantage, which are skipped, count in the mean of the loss.
+    counts_skipped: bool = False
 
     def credit(self, batch: Batch) -> Credit:
         """Advantages of every turn of every episode, and targets of the value head."""
