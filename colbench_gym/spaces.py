@@ -1,4 +1,4 @@
-"""A Gymnasium space of arbitrary Unicode text, and the characters of plain ones."""
+"""A Gymnasium space of arbitrary Unicode text, the characters of plain ones, and wrappers that count steps."""
 
 from __future__ import annotations
 
@@ -6,11 +6,21 @@ import string
 from typing import Any
 
 import numpy as np
-from gymnasium import Space
+from gymnasium import Env, Space, Wrapper
+from gymnasium.wrappers import TimeLimit
 
 #: Characters of texts in games: printable ASCII and the line feed.
 ASCII = "".join(map(chr, range(32, 127))) + "\n"
 _SAMPLE_CHARS = np.array(list(string.ascii_letters + string.digits + " ?.,"))
+
+
+def time_limits(env: Env[Any, Any]) -> list[Any]:
+    """Gymnasium's wrappers of an environment that count steps. A snapshot needs their `_elapsed_steps`, which the environment does not know."""
+    limits = []
+    while isinstance(env, Wrapper):
+        limits += [env] if isinstance(env, TimeLimit) else []
+        env = env.env
+    return limits
 
 
 class UnicodeText(Space[str]):

@@ -56,7 +56,7 @@ FOLDERS = (
 #: What the trainer takes from `colbench_gym` outside of its records: the error that voids an episode, and helpers that know no task.
 SHARED_WITH_COLBENCH = {
     "colbench_gym.digests", "colbench_gym.errors", "colbench_gym.files", "colbench_gym.generators", "colbench_gym.outside_text", "colbench_gym.progress", "colbench_gym.reasoning", "colbench_gym.seeds",
-    "colbench_gym.scoring.intervals", "colbench_gym.stage_records", "colbench_gym.task_ids", "colbench_gym.user_file",
+    "colbench_gym.scoring.intervals", "colbench_gym.spaces", "colbench_gym.stage_records", "colbench_gym.task_ids", "colbench_gym.user_file",
     *(f"colbench_gym.agents.{name}" for name in ("agent", "chat", "menu", "person", "prompts")),
     *(f"colbench_gym.servers.{name}" for name in ("chat_server", "completion", "errors", "usage")),
     *(f"colbench_gym.evaluation.{name}" for name in ("evaluation", "folder", "names", "policies", "prices", "rows", "summary", "table", "trial")),

@@ -14,7 +14,7 @@ from colbench_gym.envs.team_roles import HAND_OVER, NOTE_CHARS, Role, check_chan
 from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.scoring.vote import plurality
-from colbench_gym.spaces import ASCII
+from colbench_gym.spaces import ASCII, time_limits
 from sandboxes.arguments import typed
 
 
@@ -30,7 +30,7 @@ class AnyTeamEnv(gym.Env[str, str]):
     the dialogue and of the deliberation.
 
     ## Action
-    Text: a message to the environment, a note, a critique or an answer. Thoughts between known marks are removed. `step_cut` is `step` for a message that the limit of tokens cut; if it is sent
+    Text: a message to the environment, a note, a critique or an answer. Thoughts are removed as the environment does, else between known marks. `step_cut` is `step` for a message that the limit of tokens cut; if it is sent
     to the environment, it goes to the environment's own `step_cut`, if there is one.
 
     ## Reward
@@ -104,18 +104,23 @@ class AnyTeamEnv(gym.Env[str, str]):
         self.env.close()
 
     def __getattr__(self, name: str) -> Any:
-        """What the environment has besides, such as `hidden_information`; snapshots of both if it has snapshots."""
-        if name.startswith("_") or name == "env":
+        """What the environment has besides, such as `hidden_information`; snapshots and keys of both if it has them, and no menu of actions."""
+        if name.startswith("_") or name in ("env", "discrete_actions"):
             raise AttributeError(name)
         value = getattr(self.env.unwrapped, name)
+        if name == "state_key":
+            return value, *(answer["text"] for answer in self._said)
         return {"get_state": self._get_state, "set_state": self._set_state}.get(name, value)
 
     def _get_state(self) -> dict[str, Any]:
         own = {"talk": self._talk.to_dicts(), "said": self._said, "met": self._met, "sent": self._sent, "own": self._own}
-        return {"env": self.env.unwrapped.get_state(), "info": self._info, **own}  # type: ignore[attr-defined]
+        limits = [limit._elapsed_steps for limit in time_limits(self.env)]
+        return {"env": self.env.unwrapped.get_state(), "limits": limits, "info": self._info, **own}  # type: ignore[attr-defined]
 
     def _set_state(self, state: Mapping[str, Any], reseed: int | None = None) -> tuple[str, dict[str, Any]]:
         self.env.unwrapped.set_state(state["env"], reseed=reseed)  # type: ignore[attr-defined]
+        for limit, steps in zip(time_limits(self.env), state["limits"], strict=True):
+            limit._elapsed_steps = steps
         self._talk, self._info = Dialogue.from_dicts(state["talk"]), state["info"]
         self._said, self._met, self._sent, self._own = (state[name] for name in ("said", "met", "sent", "own"))
         return self._observation(), self._seen()
@@ -125,7 +130,8 @@ class AnyTeamEnv(gym.Env[str, str]):
         return self.roles[len(self._said)]
 
     def _step(self, action: str, is_cut: bool) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        role, text = self._role, Reasoning(AUTO).speech(str(action)).strip()
+        role, parsed = self._role, getattr(self.env.unwrapped, "parsed", None)
+        text = (parsed(action).utterance if parsed else Reasoning(AUTO).speech(str(action))).strip()
         self._met = [*self._met, role.name]
         self._own = text if role.talks else self._own
         marker = HAND_OVER if role.marker == HAND_OVER else self.marker

@@ -60,13 +60,16 @@ def inputs_of(task: Task, sources: Sequence[str] = ()) -> tuple[str, ...]:
     """
     try:
         call = ast.parse(task.example, mode="eval").body
-        arguments = [ast.literal_eval(argument) for argument in call.args] if isinstance(call, ast.Call) else []
+        if not isinstance(call, ast.Call):
+            return ()
+        arguments = [("", ast.literal_eval(value)) for value in call.args]
+        arguments += [(f"{keyword.arg}=", ast.literal_eval(keyword.value)) for keyword in call.keywords if keyword.arg]
     except (SyntaxError, ValueError):
         return ()
     constants = sorted({repr(value): value for source in sources for value in _constants(source)}.items())
     varied = _Inputs(random.Random(task.example), [value for _, value in constants]).varied
     return tuple(
-        f"{task.function_name}({', '.join(repr(varied(argument)) for argument in arguments)})"
+        f"{task.function_name}({', '.join(f'{name}{varied(value)!r}' for name, value in arguments)})"
         for _ in range(NUM_INPUTS if arguments else 0)
     )
 

@@ -61,7 +61,9 @@ class MALTConfig:
     n: int = setting(3, "Generations of a task, critiques of each, and refinements of each; 3 in the paper.", least=2)
     roles: list[str] = setting(["generator", "verifier", "refiner"], "Names of the agents, in the order in which they speak.")
     policies: str = setting("role", "One policy for each 'role', as in the paper, or 'one' for all.")
-    sft_learning_rate: float = setting(1e-4, "Learning rate of SFT; with that of rejection fine-tuning, 1e-3, a refiner unlearns to write.")
+    sft_learning_rate: float = setting(
+        1e-4, "Learning rate of SFT; with that of rejection fine-tuning, 1e-3, a refiner unlearns to write."
+    )
     sft_batch: int = setting(8, "Nodes per optimizer step of SFT; 8 in the paper.", least=1)
     sft_epochs: float = setting(6.0, "Epochs of SFT.")
     dpo_generator: bool = setting(
@@ -98,11 +100,11 @@ class MALT(Algorithm):
         return {role: f"{self.name}/{role if self.config.policies == 'role' else 'team'}" for role in self.config.roles}
 
     def refuse_model(self, model: Any) -> None:
-        """See `Algorithm`; DPO of the first role compares whole dialogues, which it must read."""
+        """See `Algorithm`; DPO compares whole dialogues, which the agents must read."""
         super().refuse_model(model)
-        if self.config.dpo_generator and model.history >= 0:
+        if model.history >= 0:
             raise ValueError(
-                f"`{self.name}.dpo_generator` compares whole dialogues, which the agent must read: take `--history -1`, got {model.history}."
+                f"{self.name!r} compares whole dialogues, which the agents must read: take `--history -1`, got {model.history}."
             )
 
     def train(self, run: Run) -> None:
@@ -155,7 +157,9 @@ class MALT(Algorithm):
         }
         if positives:
             settings = RFTConfig(config.sft_learning_rate, config.sft_batch, config.sft_epochs)
-            fine_tune(view, f"sft {name}", positives.values(), settings, view.path(f"sft/{name}"), is_merged=view.config.model.lora)
+            fine_tune(
+                view, f"sft {name}", positives.values(), settings, view.path(f"sft/{name}"), is_merged=view.config.model.lora
+            )
         elif not any(value > 0.5 for tree in self.trees(view) for value in tree.values.values()):
             raise NothingToLearnError(
                 "No episode of the trees succeeds, so there is nothing to train on. Start another run with more tasks, more SFT, or a better model."

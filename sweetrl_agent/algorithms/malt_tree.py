@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby
 from statistics import fmean
 from typing import Any
 
+from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row
 from sweetrl_agent.core.episode import BranchKey, Episode, EpisodeKey
 from sweetrl_agent.rollouts.play import play
@@ -93,6 +94,9 @@ def grown(
         n: Nodes of each parent.
         roles: Names of the agents, in the order in which they speak.
         played: Plays episodes, which keep their snapshots.
+
+    Raises:
+        ColBenchError: If an agent speaks again after another one, so that its turns are not one node.
     """
     keys: dict[tuple[str, Node], EpisodeKey] = {
         (task, (i, *[0] * (len(roles) - 1))): EpisodeKey(task, i) for task in ids for i in range(n)
@@ -109,6 +113,11 @@ def grown(
                 branches[task, child] = BranchKey(task, node[0], turn=places[0] + 1, number=number, episode=episode)
         leaves |= dict(zip(branches, played([*branches.values()]), strict=True))
         keys |= branches
+    for agents in ([turn.agent for turn in episode.turns] for episode in leaves.values()):
+        if len([*groupby(agents)]) > len({*agents}):
+            raise ColBenchError(
+                f"The tree has one node for all that an agent says, and in this environment agents speak again after others: {', '.join(agents)[:200]}."
+            )
     of_task: dict[str, list[Row]] = {task: [] for task in ids}
     for (task, node), episode in sorted(leaves.items(), key=lambda leaf: leaf[0][1]):
         key = keys[task, node]

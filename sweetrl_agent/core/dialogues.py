@@ -13,6 +13,7 @@ import gymnasium as gym
 
 from colbench_gym.errors import ColBenchError, CostError
 from colbench_gym.generators import PrivateGenerators
+from colbench_gym.spaces import time_limits
 from sweetrl_agent.core import contract
 
 #: Outcomes of an episode: terminated, truncated at its limit of turns, or void because the environment failed.
@@ -72,7 +73,8 @@ class TextDialogue:
 
     Args:
         env: Its observations and actions are texts. The keys "messages", "success" (or "is_success"), "metrics" and "agent" (the name of the agent
-            that speaks next, to whom the observation is) of its infos are used if present.
+            that speaks next, to whom the observation is) of its infos are used if present. If the "outcome" of the last info is "void", so is the
+            episode, because of `world_error` of the environment.
         seeds: Seed of every task, by task id.
         metric: Name of the metric, higher is better: "return", or a key of the last info or of its "metrics".
         max_turns: Agent turns after which an episode is truncated; 0 leaves this to the environment.
@@ -156,7 +158,7 @@ class TextDialogue:
             "dialogue": copy.deepcopy(
                 (self.agent, self.all_messages, self._metrics, self._return, self._turns, self._generators)
             ),
-            "limits": [limit._elapsed_steps for limit in self._limits()],
+            "limits": [limit._elapsed_steps for limit in time_limits(self.env)],
         }
 
     def set_state(self, state: Mapping[str, Any], reseed: int | None = None) -> None:
@@ -173,7 +175,7 @@ class TextDialogue:
             self._generators.seed("branch", reseed)
         with self._isolated():
             self.env.unwrapped.set_state(state["env"], reseed=reseed)  # type: ignore[attr-defined]
-        for limit, steps in zip(self._limits(), state["limits"], strict=True):
+        for limit, steps in zip(time_limits(self.env), state["limits"], strict=True):
             limit._elapsed_steps = steps
 
     def redraw_hidden(self, seed: int) -> None:
@@ -185,14 +187,6 @@ class TextDialogue:
         """What the verifier says of a text as an answer in this state, of an environment that has one (capability *verifier*)."""
         with self._isolated():
             return self.env.unwrapped.score_answer(text)  # type: ignore[attr-defined]
-
-    def _limits(self) -> list[Any]:
-        """Gymnasium's wrappers that count steps."""
-        limits, env = [], self.env
-        while isinstance(env, gym.Wrapper):
-            limits += [env] if isinstance(env, gym.wrappers.TimeLimit) else []
-            env = env.env
-        return limits
 
     def step(self, action: str, is_cut: bool = False) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Send one message of the agent; returns what `gymnasium.Env.step` returns.
@@ -236,12 +230,14 @@ class TextDialogue:
     def _append_observation(self, observation: str, info: Mapping[str, Any]) -> None:
         if not self._metrics or "agent" in info:
             self.agent = self._next_agent(info)
-        if "messages" in info:
-            others = [message for message in self.all_messages if message.get("agent", AGENT) != self.agent]
-            self.all_messages = [
-                *others,
-                *(self._named(str(message["role"]), message["content"]) for message in info["messages"]),
-            ]
+        if "messages" in info:  # in the places of what the agent has seen so far: turns keep their order
+            given = [self._named(str(message["role"]), message["content"]) for message in info["messages"]]
+            places = [i for i, message in enumerate(self.all_messages) if message.get("agent", AGENT) == self.agent]
+            for place, message in zip(places, given, strict=False):
+                self.all_messages[place] = message
+            left_out = {*places[len(given) :]}
+            kept = [message for i, message in enumerate(self.all_messages) if i not in left_out]
+            self.all_messages = [*kept, *given[len(places) :]]
         elif not self._metrics:  # the last observation is not part of the dialogue: the agent does not answer it
             self.all_messages.append(self._named("user", observation))
 
@@ -266,6 +262,10 @@ class TextDialogue:
 
     def _measured(self, info: Mapping[str, Any], terminated: bool) -> dict[str, Any]:
         metrics = {**info, **(info["metrics"] if isinstance(info.get("metrics"), Mapping) else {})}
+        if metrics.get("outcome") == VOID:
+            failure = getattr(self.env.unwrapped, "world_error", None)
+            self.world_error = failure or ColBenchError("The environment reports that it failed.")
+            return {"outcome": VOID, "turns": self._turns}
         name = next((name for name in ("success", "is_success") if name in metrics), "")
         success = contract.number(f'`info["{name}"]`', metrics[name]) if name else self._return > 0
         if self.metric != "return" and self.metric not in metrics:

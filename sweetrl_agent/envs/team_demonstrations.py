@@ -100,9 +100,9 @@ class Players:
         return [topic.asks[self.rng.integers(len(topic.asks)) if self.demonstrator.is_varied else 0] for topic in topics]
 
     def _heard(self) -> list[Fact]:
-        """What the human has stated to all agents."""
-        replies = self.env.replies
-        return [fact for fact in self.task.hidden.facts if any(fact.sentence in reply for reply in replies)]
+        """What the human has stated, as far as the agent that speaks can read it: a note may have been cut."""
+        read = [message["content"] for message in self.env.messages if message["role"] == "user"]
+        return [fact for fact in self.task.hidden.facts if any(fact.sentence in text for text in read)]
 
     def _hand_over(self, agent: str, is_note: bool, talks: bool) -> str:
         wishes = [fact for fact in self._heard() if fact.is_special]

@@ -120,8 +120,48 @@ def test_a_snapshot_at_every_turn_replays_the_future_in_another_environment(role
     assert two.state_key == one.state_key
 
 
+def test_a_snapshot_has_the_steps_of_an_inner_limit():
+    env = AnyTeamEnv(gym.wrappers.TimeLimit(gym.make("LMRL-Maze-v0"), 3), roles="debaters:1x1")
+    env.reset(seed=0)
+    env.step("move left\n")
+    state = json.loads(json.dumps(env.get_state()))
+    for _ in range(2):
+        assert [env.step("move left\n")[3] for _ in range(2)] == [False, True]
+        env.set_state(state)
+
+
+def test_a_key_has_what_the_team_has_said():
+    env = AnyTeamEnv("LMRL-Maze-v0")
+    env.reset(seed=5)
+    alone = env.env.unwrapped.state_key
+    assert env.state_key == (alone,)
+    env.step("move left\n")
+    env.step("No.")
+    assert env.state_key == (alone, "move left", "No.")
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "thought", "left"),
+    [
+        ("<plan> </plan>", "<plan>SECRET</plan>", ""),
+        ("auto", "<think>SECRET</think>", ""),
+        ("auto", "SECRET OUTPUT: ", ""),
+        ("none", "<think>KEPT</think>", "<think>KEPT</think>"),
+    ],
+)
+def test_thoughts_are_removed_as_the_environment_removes_them(sandbox, total_task, reasoning, thought, left):
+    env = gym.make(ID, env_kwargs={"tasks": [total_task()], "sandbox": sandbox, "reasoning": reasoning}).unwrapped
+    env.reset(seed=0)
+    assert "SECRET" not in env.step(f"{thought}I WANT TO ANSWER: draft")[0]
+    assert env.step(f"{thought}fine")[0].endswith(f"Critique:\n{left}fine")
+    env.close()
+
+
 def test_capabilities_are_those_of_the_environment():
     assert not hasattr(AnyTeamEnv(Echo()), "get_state") and not hasattr(AnyTeamEnv(Echo()), "hidden_information")
     env = AnyTeamEnv("LMRL-Wordle-v0")
     env.reset(seed=0)
     assert env.hidden_information.startswith("secret: ") and callable(env.get_state) and hasattr(env, "redraw_hidden")
+    env = AnyTeamEnv()
+    env.reset(seed=0)
+    assert hasattr(env.env.unwrapped, "discrete_actions") and not hasattr(env, "discrete_actions"), "a single agent's menu"

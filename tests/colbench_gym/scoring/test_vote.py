@@ -65,6 +65,15 @@ def test_a_task_without_an_example_is_decided_by_equal_programs(unit_tests):
     )
 
 
+@pytest.mark.parametrize("example", ["total([1.0, 2.0], rate=3)", "total(values=[1.0, 2.0], rate=3)"])
+def test_arguments_by_name_are_varied_too(unit_tests, example):
+    task = replace(embedded_tasks("test")[0], signature="def total(values, rate)", example=example)
+    plain, right, same = (
+        f"def total(values, rate):\n    return {code}" for code in ("sum(values)", "sum(values) * rate", "rate * sum(values)")
+    )
+    assert len({*inputs_of(task)}) > NUM_INPUTS / 2 and vote(task, [plain, right, same], unit_tests) == 1
+
+
 @pytest.mark.parametrize("source", ["def f(x:", "x = " + "9" * 5000, f"x = {'1' * 40!r}", "x = 1e999", "x = 0x" + "f" * 5000])
 def test_constants_of_any_program_are_no_trouble(source):
     task = embedded_tasks("test")[0]

@@ -116,18 +116,20 @@ def test_the_credit_of_a_turn_compares_the_episodes_that_differ_in_it():
 def test_the_loss_is_grpos_on_the_tokens_of_the_last_turn_alone(beta):
     rng = np.random.default_rng(0)
     now, sampled, reference = rng.normal(-1.0, 0.3, (3, 7))
-    dialogue, turn = [0, 0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 2, 3, 3]
-    advantages, last = np.array([0.0, 0.0, 2.0, 2.0, 0.0, -1.0, -1.0]), [2, 3, 5, 6]
+    dialogue, turn = [0, 0, 0, 0, 1, 1, 1], [0, 1, 1, 1, 2, 2, 3]
+    advantages, candidates = np.array([0.0, 2.0, 2.0, 2.0, 0.0, 0.0, -1.0]), [[1, 2, 3], [6]]
     total = 0.0
-    for i in last:
-        ratio = math.exp(now[i] - sampled[i])
-        total += min(ratio * advantages[i], min(max(ratio, 0.8), 1.2) * advantages[i])
-        total -= beta * (math.exp(reference[i] - now[i]) - (reference[i] - now[i]) - 1)
+    for candidate in candidates:
+        for i in candidate:
+            ratio = math.exp(now[i] - sampled[i])
+            gain = min(ratio * advantages[i], min(max(ratio, 0.8), 1.2) * advantages[i])
+            gain -= beta * (math.exp(reference[i] - now[i]) - (reference[i] - now[i]) - 1)
+            total += gain / len(candidate) / len(candidates)
     log_probs = torch.tensor(now, requires_grad=True)
     tokens = ActionTokens(log_probs, *map(torch.tensor, (sampled, reference, advantages, dialogue, turn)))
     loss = ATGRPO(ATGRPOConfig(beta=beta)).loss(tokens)
     loss.backward()
-    assert loss.item() == pytest.approx(-total / 4, rel=1e-6) and not log_probs.grad[[0, 1, 4]].any()
+    assert loss.item() == pytest.approx(-total, rel=1e-6) and not log_probs.grad[[0, 4, 5]].any()
 
 
 # ---- learning ---------------------------------------------------------------------------------------------------------------------

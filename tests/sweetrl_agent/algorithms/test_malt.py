@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import torch
 
+from colbench_gym.errors import ColBenchError
 from colbench_gym.files import read_rows
 from sweetrl_agent.algorithms import malt
 from sweetrl_agent.algorithms.malt import MALT, MALTConfig
 from sweetrl_agent.algorithms.malt_tree import Tree, backed_up, grown, sibling_pairs
 from sweetrl_agent.algorithms.settings import make_config
-from sweetrl_agent.core.episode import EpisodeKey
+from sweetrl_agent.core.episode import Episode, EpisodeKey, Turn
 from sweetrl_agent.evaluation import comparison_job
 from sweetrl_agent.evaluation.checks import check
 from sweetrl_agent.evaluation.costs import ledger
@@ -188,6 +189,38 @@ def test_a_team_gets_better_and_every_role_has_its_policy(make_run):
     assert 0 < row["refiner/positive"] == row["success"] < 1 and 0 < row["verifier/positive"] < 1
 
 
+def _once(rows):
+    """The rows without repetitions, in order."""
+    return [row for i, row in enumerate(rows) if row not in rows[:i]]
+
+
+def test_what_a_role_has_said_twice_is_trained_on_once(make_run, monkeypatch):
+    def leaf(node):  # what good leaves say is one text, and what bad ones say another
+        said = [*zip(ROLES, ["a", "b", "c" if node[-1] < 2 else "bad"], strict=True)]
+        messages = [{"role": who, "content": text, "agent": role} for role, text in said for who in ("user", "assistant")]
+        return Episode("0", 0, messages, [Turn(text, agent=role) for role, text in said], {"outcome": "ended"}, 0.0)
+
+    leaves = {node: leaf(node) for node in itertools.product(range(3), repeat=3)}
+    tree = Tree(leaves, backed_up({node: float(node[-1] < 2) for node in leaves}))
+    run, seen, algorithm = make_run("run"), {}, MALT()
+    monkeypatch.setattr(MALT, "trees", lambda algorithm, view: [tree, tree])
+    monkeypatch.setattr(malt, "fine_tune", lambda view, stage, rows, *_, **__: seen.update({stage: list(rows)}))
+    for role in ROLES:
+        algorithm.clone(run, role)
+    assert [[row.turns[0].text for row in rows] for rows in seen.values()] == [["a"], ["b"], ["c"]]
+    (pair,) = algorithm.pairs(run, "refiner")
+    assert (pair["chosen"][-1]["content"], pair["rejected"][-1]["content"]) == ("c", "bad")
+
+
+def test_an_agent_that_speaks_again_after_another_is_refused():
+    class Again(Team):
+        order = ("generator", "verifier", "generator")
+
+    envs = dialogues(Again, 1, num_envs=4)
+    with pytest.raises(ColBenchError, match="agents speak again after others: generator, verifier, generator"):
+        grown(["0"], 2, ROLES[:2], lambda keys: played(Any(("a", "b"), ("?",)), envs, keys, "x", keeps_states=True))
+
+
 @pytest.mark.parametrize("settings", [{"dpo_generator": True}, {"policies": "one"}])
 def test_data_are_those_of_a_policys_roles(make_run, monkeypatch, settings):
     run, seen = make_run("run", **settings), {}
@@ -214,7 +247,7 @@ def test_data_are_those_of_a_policys_roles(make_run, monkeypatch, settings):
         for tree in trees for depth, role in enumerate(ROLES, 1) if role in roles
         for node, view in tree.said(role, depth).items() if tree.values[node] > 0.5
     ]  # fmt: skip
-    assert [episode.messages for episode in seen[f"sft {name}"]] == positives
+    assert [episode.messages for episode in seen[f"sft {name}"]] == _once(positives)
     start, pairs, loss = trained[name]
     depths = (2, 3) if "policies" in settings else (1,)
     expected = [
@@ -225,10 +258,8 @@ def test_data_are_those_of_a_policys_roles(make_run, monkeypatch, settings):
     plain = [
         [[{"role": m["role"], "content": m["content"]} for m in row[side]] for side in ("chosen", "rejected")] for row in pairs
     ]
-    assert plain == [pair for pair in expected if pair[0] != pair[1]] and plain
-    assert (
-        start == str(run.path(f"malt/sft/{name}")) and loss["form"] == "sum" and loss["beta"] == 0.2 and loss["nll_coef"] == 1.0
-    )
+    assert plain == _once([pair for pair in expected if pair[0] != pair[1]]) and plain
+    assert start == str(run.path(f"malt/sft/{name}")) and (loss["form"], loss["beta"], loss["nll_coef"]) == ("sum", 0.2, 1.0)
 
 
 def test_the_gradient_of_dpo_is_that_of_a_slow_loop_and_the_reference_is_the_sft_model(make_run, monkeypatch):
@@ -363,7 +394,6 @@ def test_an_environment_of_other_agents_and_an_agent_that_forgets_are_refused(ma
         match="^'malt' takes an environment of the agents a, b, and in tests.sweetrl_agent.team_games:Team-v0 'generator' speaks first.$",
     ):
         check(make_run("run", roles=["a", "b"]).config)
-    with pytest.raises(ValueError, match="`malt.dpo_generator` compares whole dialogues, .* take `--history -1`, got 0"):
-        check(make_run("other", {"history": 0}, dpo_generator=True).config)
-    check(make_run("third", {"history": 0}).config)
+    with pytest.raises(ValueError, match="'malt' compares whole dialogues, .* take `--history -1`, got 0"):
+        check(make_run("other", {"history": 0}).config)
     assert MALT().requires == {"snapshot"} and MALT(MALTConfig(policies="one")).folders == ("malt/team",)

@@ -11,7 +11,7 @@ from sweetrl_agent import train
 from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
 from sweetrl_agent.core.environment import EnvironmentRecord
-from sweetrl_agent.core.episode import EpisodeKey
+from sweetrl_agent.core.episode import Episode, EpisodeKey, Turn
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.envs.registry import RECORDS, find_record
 from sweetrl_agent.rollouts.play import play
@@ -135,6 +135,51 @@ def test_metrics_and_messages_of_infos_are_used():
     dialogue.reset(options={"task_id": "0"})
     with pytest.raises(TypeError, match="must contain the metric 'grade'"):
         dialogue.step("bye")
+
+
+def test_an_episode_that_its_environment_declares_void_is_void():
+    dialogue = TextDialogue(Echo(says={"metrics": {"outcome": "void"}}), {"0": 0}, "return", 0)
+    dialogue.reset(options={"task_id": "0"})
+    dialogue.step("bye")
+    assert dialogue.metrics == {"outcome": "void", "turns": 1} and "reports that it failed" in str(dialogue.world_error)
+    dialogue.env.unwrapped.world_error = ColBenchError("the sandbox")
+    dialogue.reset(options={"task_id": "0"})
+    dialogue.step("bye")
+    assert str(dialogue.world_error) == "the sandbox"
+
+
+def test_turns_of_agents_that_alternate_keep_their_order_where_infos_give_the_messages():
+    class Two(Echo):
+        """Says what each agent sees, with its own messages in capitals."""
+
+        def reset(self, *, seed=None, options=None):
+            self.seen, self.turns = {"a": [], "b": []}, 0
+            return self.next("go")
+
+        def step(self, action):
+            self.seen["ab"[self.turns % 2]].append({"role": "assistant", "content": action.upper()})
+            self.turns += 1
+            observation, info = self.next(action)
+            return observation, 0.0, self.turns == 4, False, info
+
+        def next(self, text):
+            agent = "ab"[self.turns % 2]
+            self.seen[agent].append({"role": "user", "content": text})
+            return text, {"agent": agent, "messages": list(self.seen[agent])}
+
+    dialogue, said = TextDialogue(Two(), {"0": 0}, "return", 0), []
+    dialogue.reset(options={"task_id": "0"})
+    for text in ("a1", "b1", "a2", "b2"):
+        before = [*dialogue.messages]
+        dialogue.step(text)
+        said.append((before, text))
+    spoken = [m["content"] for m in dialogue.all_messages if m["role"] == "assistant"]
+    assert spoken == ["A1", "B1", "A2", "b2"]  # the last info has the messages of the next agent
+    turns = [Turn(text, agent=agent) for (_, text), agent in zip(said, "abab", strict=True)]
+    episode = Episode("0", 0, dialogue.all_messages, turns, {"outcome": "ended"}, 0.0)
+    for number, (before, text) in enumerate(said, 1):
+        cut = episode.until(number, turns[number - 1]).view("ab"[(number - 1) % 2])
+        assert cut.messages == [*before, {"role": "assistant", "content": text}] and len(cut.turns) == (number + 1) // 2
 
 
 def test_threads_give_the_same_episodes():

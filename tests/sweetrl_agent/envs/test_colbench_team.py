@@ -135,14 +135,32 @@ def test_a_pair_joins_its_halves_and_one_alone_guesses_the_other_half():
     assert 0 < right < EPISODES / 2
 
 
+@pytest.mark.parametrize(("env_class", "tasks"), [(TeamEnv, TASKS), (SplitEnv, SPLIT_TASKS)])
+@pytest.mark.parametrize("note_chars", [60, 400])
+def test_a_coder_knows_of_a_note_what_fits_into_the_channel(env_class, tasks, note_chars):
+    writes, most = ("second", 2) if env_class is SplitEnv else ("coder", 1)
+    programs = 0
+    for task, dialogues in _episodes(env_class, {"note_chars": note_chars}, tasks):
+        read = " ".join(message["content"] for message in dialogues[writes] if message["role"] == "user")
+        wishes = [fact for fact in task.hidden.facts if fact.is_special and fact.sentence in read]
+        program = _last(dialogues[writes]).removeprefix(f"{ANSWER_MARKER}\n")
+        variants = [_knows(task, program, [fact for fact in wishes if fact is not left_out]) for left_out in (None, *wishes)]
+        assert any(variants[:1] if most == 2 else variants)
+        programs += bool(wishes)
+    assert programs > EPISODES / 10
+
+
 def test_a_pretrained_model_sees_varied_questions_and_code_blocks():
     for _, dialogues in _episodes(TeamEnv, {}, TASKS, VARIED)[:5]:
         assert _last(dialogues["coder"]).startswith("```python\n") and _last(dialogues["coder"]).endswith("```")
 
 
-@pytest.mark.parametrize(("arguments", "count"), [({}, 4_000), ({"roles": "debaters:2x3"}, 14_000)])
-def test_more_roles_have_more_demonstrations(arguments, count):
-    assert find_record(TEAM).all_defaults(arguments)["sft_dialogues"] == count
+@pytest.mark.parametrize(("env", "arguments", "count"), [
+    (TEAM, {}, 12_000), (TEAM, {"roles": "generator,verifier,refiner"}, 9_000), (TEAM, {"roles": "generator,verifier,refiner:3"}, 14_000),
+    (TEAM, {"roles": "debaters:2x3"}, 14_000), (SPLIT, {}, 12_000), (SPLIT, {"alone": "second"}, 6_000),
+])  # fmt: skip
+def test_a_team_learns_from_as_many_programs_as_a_single_agent_and_more_roles_from_more_dialogues(env, arguments, count):
+    assert find_record(env).all_defaults(arguments)["sft_dialogues"] == count
 
 
 class Scripted:

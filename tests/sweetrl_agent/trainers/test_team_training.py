@@ -19,8 +19,10 @@ from sweetrl_agent.core.trainable import Trainable
 from sweetrl_agent.evaluation import comparison_job
 from sweetrl_agent.evaluation.costs import OF_AGENT, _of_agents
 from sweetrl_agent.rollouts.play import play
+from sweetrl_agent.trainers.learner import Learner
 from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 from sweetrl_agent.trainers.run import Run
+from sweetrl_agent.trainers.views import views_of
 from tests.sweetrl_agent.core.test_two_agents import Halves
 
 
@@ -134,6 +136,20 @@ def test_a_team_is_trained_and_a_killed_run_ends_with_the_same_files(make_run):
     assert isinstance(policies, Mapping) and [*policies] == ["scout", "guesser"]
     ((episode,),) = play(policies, whole.environment(whole.tasks, 1), [EpisodeKey("0")], 0, "x")
     assert episode.agents == ("scout", "guesser")
+
+
+@pytest.mark.parametrize(("counts", "share"), [(False, 1.0), (True, 0.25)])
+def test_episodes_without_credit_count_in_the_mean_if_the_algorithm_says_so(make_run, counts, share):
+    algorithm, run = Team(TeamConfig(tasks=4, group=1, epochs=1, micro_batch=1)), make_run("run")
+    algorithm.begin(run)
+    algorithm.sampler = algorithm.make_sampler(run)
+    episodes = [view.episode for view in views_of(algorithm.play(0), ["scout"])]
+    updates = []
+    for algorithm.counts_skipped in (False, counts):
+        learner = Learner(run, algorithm)
+        updates.append(learner.update(episodes, Credit([[1.0], *[[0.0]] * 3])))
+    assert updates[1].loss == pytest.approx(share * updates[0].loss) != 0
+    assert updates[1].grad_norm == pytest.approx(share * updates[0].grad_norm, rel=1e-3)
 
 
 # ---- a verifier, and agents that are not trained ------------------------------------------------------------------------------------
