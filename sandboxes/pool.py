@@ -89,6 +89,9 @@ class PooledSandbox(Sandbox):
             pool = self._pools.setdefault(os.getpid(), _Pool(self._workers, self._launch, self._recycle_after))
             for pid in [pid for pid in self._pools if pid != os.getpid()]:
                 self._pools.pop(pid).abandon()
+            if self._is_closed:  # by another thread, which has not seen the new pool
+                _close_own_pool(self._pools)
+                raise SandboxError(_CLOSED)
         return pool
 
     def run(self, programs: Sequence[Program]) -> list[ExecutionResult]:

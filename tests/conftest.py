@@ -85,10 +85,10 @@ def untimed():
         yield
 
 
-#: Tables of what is registered by name: module -> name.
+#: Tables of what is registered by name, and of what servers refuse, whose ports the next test may get: module -> name.
 REGISTRIES = {
     "sweetrl_agent.algorithms.registry": "ALGORITHMS", "sweetrl_agent.algorithms.critics": "CRITICS", "sweetrl_agent.algorithms.own_critics": "SPECS",
-    "sweetrl_agent.envs.registry": "RECORDS", "sweetrl_agent.models.loading": "ENGINES",
+    "sweetrl_agent.envs.registry": "RECORDS", "sweetrl_agent.models.loading": "ENGINES", "colbench_gym.servers.dialect": "_changes",
 }  # fmt: skip
 
 

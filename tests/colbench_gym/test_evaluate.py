@@ -5,21 +5,17 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
-import signal
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
-import colbench_gym.evaluate
 from colbench_gym import grade
 from colbench_gym.evaluate import main
 from colbench_gym.files import read_rows
 from colbench_gym.servers.usage import USAGE
 from tests.colbench_gym.simulators.model.chat_servers import fails, returns, serving, url
+from tests.killed_jobs import kill_at_rows
 
 TASKS = ["--tasks", "embedded:test[:6]", "--sandbox", "embedded"]
 HOSTILE = "</script><script>alert(1)</script>\x1b[2J\ud800\u202e I WANT TO ANSWER"
@@ -182,17 +178,8 @@ def test_what_a_hostile_server_says_stays_in_the_rows(server, tmp_path, capsys):
 
 def test_a_killed_evaluation_resumes_with_the_same_bytes(tmp_path):
     words = ["random", "oracle", "--tasks", "embedded:test[:40]", "--sandbox", "embedded", "--concurrency", "2"]
-    command = [sys.executable, "-m", "colbench_gym.evaluate", *words, "--output", str(tmp_path / "killed")]
-    rows = tmp_path / "killed" / "evaluation.jsonl"
-    process = subprocess.Popen(
-        command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=Path(colbench_gym.__file__).parents[1]
-    )
-    while not (rows.exists() and rows.read_bytes().count(b"\n") >= 7):
-        assert process.poll() is None
-        time.sleep(0.005)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert rows.read_bytes().count(b"\n") < 80
+    killed = tmp_path / "killed"
+    assert kill_at_rows(7, main, [*words, "--output", killed], killed / "evaluation.jsonl") < 80
     run(tmp_path / "killed", *words)
     run(tmp_path / "whole", *words)
     assert content(tmp_path / "killed") == content(tmp_path / "whole")

@@ -1,9 +1,11 @@
 """Sandboxes to test: every backend, on the real thing."""
 
 import os
+from itertools import chain, repeat
 
 import pytest
 
+from sandboxes import client
 from sandboxes.embedded import EmbeddedSandbox, _Launcher
 from sandboxes.interpreter import BUBBLEWRAP
 from sandboxes.pool import PooledSandbox
@@ -72,6 +74,17 @@ def sandbox(make_sandbox):
     """A sandbox with one runner, so that whatever harms the runner harms the next program."""
     with make_sandbox(workers=1) as sandbox:
         yield sandbox
+
+
+@pytest.fixture
+def give_up_first_after(monkeypatch):
+    """Function: seconds -> a runner that takes longer over the next program counts as hung; the one in its place has a minute."""
+
+    def give_up(seconds):
+        limits = chain([seconds] * 2, repeat(60.0))  # to send the program, and to receive its result
+        monkeypatch.setattr(client, "_allowed_s", lambda program: next(limits))
+
+    return give_up
 
 
 @pytest.fixture(scope="session")

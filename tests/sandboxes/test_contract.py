@@ -7,6 +7,7 @@ import textwrap
 import time
 import tracemalloc
 from collections import Counter, deque
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -15,7 +16,7 @@ import pytest
 from sandboxes import Limits, Outcome, Program
 from sandboxes.values import canonical
 
-from .runs import decode, run_one
+from .runs import PATIENT, decode, run_one
 
 EXPRESSIONS = {
     "None": None, "True": True, "-7": -7, "1 << 80": 1 << 80, "0.1": 0.1, "-0.0": -0.0, "float('-inf')": -math.inf, "2+3j": 2 + 3j,
@@ -58,7 +59,7 @@ def test_programs_that_were_surely_not_meant_are_refused():
 
 
 def test_values_of_every_type_come_back(sandbox):
-    (result,) = sandbox.run([Program(IMPORTS, tuple(EXPRESSIONS))])
+    (result,) = sandbox.run([Program(IMPORTS, tuple(EXPRESSIONS), PATIENT)])
     for (expression, expected), call in zip(EXPRESSIONS.items(), result.calls, strict=True):
         assert call.outcome is Outcome.OK, (expression, call)
         value = decode(call.value)
@@ -79,20 +80,21 @@ def test_numpy_scalars_come_back_and_arrays_do_not(sandbox):
         "np.ones((50, 50)).dot(np.ones(50)).sum()",
         "np.ones(3)",
     )
-    (result,) = sandbox.run([Program("import numpy as np", calls)])
+    (result,) = sandbox.run([Program("import numpy as np", calls, PATIENT)])
     assert [call.value for call in result.calls] == [0.5, [3, True], [0, 1, 2], 2500.0, None]
     assert result.calls[-1].outcome is Outcome.NOT_SERIALISABLE
 
 
 def test_packages_are_there_for_programs_that_name_them(sandbox):
-    named, unnamed = sandbox.run([Program("", ("__import__('numpy').__name__",)), Program("", ("__import__('num' + 'py')",))])
+    calls = ("__import__('numpy').__name__", "__import__('num' + 'py')")
+    named, unnamed = sandbox.run([Program("", (call,), PATIENT) for call in calls])
     assert named.calls[0].value == "numpy"
     assert (unnamed.calls[0].outcome, unnamed.calls[0].error) == (Outcome.EXCEPTION, "ModuleNotFoundError")
 
 
 def test_random_numbers_and_sets_are_the_same_every_time(sandbox, make_sandbox):
     calls = ("random.random()", "random.random()", "list({'a', 'b', 'c', 'd', 'e', 'f'})", "hash('a')")
-    program = Program("import random", calls)
+    program = Program("import random", calls, PATIENT)
     first, second = sandbox.run([program] * 2)
     assert [call.value for call in first.calls] == [call.value for call in second.calls]
     assert first.calls[0].value == first.calls[1].value
@@ -108,7 +110,7 @@ IDIOMATIC = "import math\ndef root(x): return math.sqrt(x)\ndef f(n): return 0 i
 def test_numpys_random_numbers_are_the_same_every_time(sandbox):
     pytest.importorskip("numpy")
     source = "import numpy as np\ndef draw():\n    return float(np.random.rand())"
-    first, second = sandbox.run([Program(source, ("draw()", "draw()"))] * 2)
+    first, second = sandbox.run([Program(source, ("draw()", "draw()"), PATIENT)] * 2)
     values = [call.value for result in (first, second) for call in result.calls]
     assert len(set(values)) == 1 and 0.0 < values[0] < 1.0
 
@@ -117,7 +119,7 @@ def test_the_seed_is_the_programs(sandbox):
     source = (
         "import random, statistics\nfirst = random.random()\ndef draw():\n    return first, statistics.NormalDist().samples(2)"
     )
-    results = sandbox.run([Program(source, ("draw()", "draw()"), seed=seed) for seed in (0, 0, 1)])
+    results = sandbox.run([Program(source, ("draw()", "draw()"), PATIENT, seed=seed) for seed in (0, 0, 1)])
     zero, again, other = ([call.value for call in result.calls] for result in results)
     assert zero == again and zero[0] == zero[1] and other[0] == other[1] != zero[0]
 
@@ -149,7 +151,7 @@ def test_the_source_is_executed_afresh_for_every_call(sandbox):
             [Program(source.replace("seen = []", "") if semantics == "released" else source, (), semantics=semantics)]
         )
         assert result.calls == ()
-    (result,) = sandbox.run([Program(source, ("f(1)", "f(2)"))])
+    (result,) = sandbox.run([Program(source, ("f(1)", "f(2)"), PATIENT)])
     assert [call.value for call in result.calls] == [[1], [2]]
 
 
@@ -230,7 +232,7 @@ def test_outcomes(sandbox, source, call, outcome, error):
 
 
 def test_a_failed_compilation_fails_every_call(sandbox):
-    (result,) = sandbox.run([Program("def f(:", ("1", "2", "3"))])
+    (result,) = sandbox.run([Program("def f(:", ("1", "2", "3"), PATIENT)])
     assert [(call.outcome, call.error) for call in result.calls] == [(Outcome.EXCEPTION, "SyntaxError")] * 3
 
 
@@ -245,10 +247,10 @@ def test_a_program_too_long_to_send_is_an_outcome(sandbox):
 def test_time_limits_are_those_of_the_program(sandbox):
     source = "import time\ndef f(s):\n    time.sleep(s)\n    return s"
     (result,) = sandbox.run(
-        [Program(source, ("f(0)", "f(900)", "f(0.01)", *["f(900)"] * 5), Limits(call_timeout_s=1.0, program_timeout_s=3.0))]
+        [Program(source, ("f(0)", "f(900)", "f(0.01)", *["f(900)"] * 5), Limits(call_timeout_s=5.0, program_timeout_s=15.0))]
     )
     assert [call.outcome.value for call in result.calls] == ["ok", "timeout", "ok"] + ["timeout"] * 5
-    assert result.calls[1].wall_s >= 1.0
+    assert result.calls[1].wall_s >= 5.0
 
 
 def test_memory_limit_is_that_of_the_program_and_the_next_call_starts_clean(sandbox):
@@ -268,18 +270,18 @@ def test_value_limit_is_that_of_the_program(sandbox):
 
 def test_output_is_captured_in_order_and_cut(sandbox):
     source = "import os, sys\ndef f(x):\n    print('out', x)\n    print('err', x, file=sys.stderr)\n    os.write(1, b'raw\\n')"
-    (result,) = sandbox.run([Program(source, ("f(1)", "f(2)"))])
+    (result,) = sandbox.run([Program(source, ("f(1)", "f(2)"), PATIENT)])
     assert result.stdout == "raw\nout 1\nraw\nout 2\n" and result.stderr == "err 1\nerr 2\n"
     (result,) = sandbox.run(
-        [Program("def f():\n    print('é' * 100_000)\n    return 1", ("f()", "f()"), Limits(output_chars=50))]
+        [Program("def f():\n    print('é' * 100_000)\n    return 1", ("f()", "f()"), replace(PATIENT, output_chars=50))]
     )
     assert result.stdout == "é" * 50 and [call.value for call in result.calls] == [1, 1]
-    (result,) = sandbox.run([Program("import os", ("os.write(1, bytes([255]))", "os.close(1)", "print('x')", "1"))])
+    (result,) = sandbox.run([Program("import os", ("os.write(1, bytes([255]))", "os.close(1)", "print('x')", "1"), PATIENT)])
     assert result.stdout == "\ufffd" and result.calls[-1].value == 1
 
 
 def test_usage_is_measured(sandbox):
-    (result,) = sandbox.run([Program("def f():\n    return sum(range(3_000_000))", ("f()", "f()"))])
+    (result,) = sandbox.run([Program("def f():\n    return sum(range(3_000_000))", ("f()", "f()"), PATIENT)])
     assert 0.01 < result.cpu_s < 5.0 and 5.0 < result.peak_mib < 200.0
     assert all(call.wall_s > 0.001 for call in result.calls)
 
@@ -287,14 +289,15 @@ def test_usage_is_measured(sandbox):
 # ----------------------------------------------------------------------------------------------------------------- batches
 
 
-def test_results_come_one_by_one(sandbox):
-    slow = Program("import time", ("time.sleep(3)",))
-    started = time.monotonic()
-    results = sandbox.stream([Program("import time", ("1",)), slow, Program("", ("2",))])
-    assert next(results).calls[0].value == 1
-    first = time.monotonic() - started
-    assert [result.calls[0].value for result in results] == [None, 2]
-    assert time.monotonic() - started > first + 0.5, "the first result waited for the others"
+def test_results_come_one_by_one(sandbox, make_sandbox):
+    one, two = Program("import time", ("1",), PATIENT), Program("", ("2",), PATIENT)
+    slow = Program("import time", ("time.sleep(120)",))
+    assert [result.calls[0].value for result in sandbox.stream([one, slow, two])] == [1, None, 2]
+    with make_sandbox(workers=1) as other:  # which ends what runs there
+        started = time.monotonic()
+        results = other.stream([one, replace(slow, limits=Limits(240.0, 240.0)), two])
+        assert next(results).calls[0].value == 1
+        assert time.monotonic() - started < 120, "the first result waited for the others"
 
 
 def test_a_stream_that_nobody_reads_to_its_end_holds_nobody_up(sandbox):
@@ -308,9 +311,9 @@ def test_a_stream_that_nobody_reads_to_its_end_holds_nobody_up(sandbox):
 
 def test_large_programs_and_large_values_pass_each_other(sandbox):
     """Programs are sent ahead of need: what waits must not block a runner that has much to say."""
-    small = Program("", ("'small'",))
-    wordy = Program("", ("'x' * 1_000_000",) * 4)
-    long = Program(f"text = {'y' * 3_000_000!r}", ("len(text)",))
+    small = Program("", ("'small'",), PATIENT)
+    wordy = Program("", ("'x' * 1_000_000",) * 4, PATIENT)
+    long = Program(f"text = {'y' * 3_000_000!r}", ("len(text)",), PATIENT)
     results = sandbox.run([wordy, small, long, wordy, small, wordy, long, wordy, wordy, small])
     values = [call.value for result in results for call in result.calls if call.value != "x" * 1_000_000]
     assert values == ["small", 3_000_000, "small", 3_000_000, "small"]
@@ -319,37 +322,41 @@ def test_large_programs_and_large_values_pass_each_other(sandbox):
 
 def test_what_has_been_handed_over_is_not_kept(sandbox):
     """A batch of thousands of large values must not be in memory at once."""
-    programs = [Program("", (f"'x' * {1_000_000 + i}",)) for i in range(40)]
+    programs = [Program("", (f"'x' * {1_000_000 + i}",), PATIENT) for i in range(40)]
     tracemalloc.start()
-    lengths = [len(result.calls[0].value) for result in sandbox.stream(programs)]
-    _, peak = tracemalloc.get_traced_memory()
+    stream = sandbox.stream(programs)
+    lengths = [len(next(stream).calls[0].value) for _ in programs]
+    kept, _ = tracemalloc.get_traced_memory()  # not the peak, which counts what waited to be handed over
     tracemalloc.stop()
+    stream.close()
     assert lengths == list(range(1_000_000, 1_000_040))
-    assert peak < 20e6
+    assert kept < 20e6
 
 
 def test_a_program_loses_only_the_call_that_is_killed(sandbox):
     source = "import os, time\ndef run(x):\n    if x == 1: os._exit(0)\n    if x == 2: time.sleep(60)\n    return x"
-    (result,) = sandbox.run([Program(source, tuple(f"run({x})" for x in range(5)), Limits(call_timeout_s=0.4))])
+    (result,) = sandbox.run([Program(source, tuple(f"run({x})" for x in range(5)), Limits(5.0, 120.0))])
     assert [call.outcome for call in result.calls] == [Outcome.OK, Outcome.CRASH, Outcome.TIMEOUT, Outcome.OK, Outcome.OK]
     assert [call.value for call in result.calls] == [0, None, None, 3, 4]
 
 
 def test_no_mark_can_be_left_on_the_standard_input(sandbox):
-    mark = Program("import fcntl, os", ("fcntl.fcntl(0, fcntl.F_SETFL, os.O_APPEND | os.O_NONBLOCK)",))
-    look = Program("import fcntl, os", ("fcntl.fcntl(0, fcntl.F_GETFL) & (os.O_APPEND | os.O_NONBLOCK)",))
+    mark = Program("import fcntl, os", ("fcntl.fcntl(0, fcntl.F_SETFL, os.O_APPEND | os.O_NONBLOCK)",), PATIENT)
+    look = Program("import fcntl, os", ("fcntl.fcntl(0, fcntl.F_GETFL) & (os.O_APPEND | os.O_NONBLOCK)",), PATIENT)
     assert [result.calls[0].value for result in sandbox.run([look, mark, look])] == [0, 0, 0]
 
 
 def test_nothing_but_the_program_runs_after_a_fork(sandbox):
     """What `random` and `threading` do after a fork would touch a third of what a program's process costs."""
-    unseeded = Program("import math", ("__import__('ran' + 'dom').random()",))
+    unseeded = Program("import math", ("__import__('ran' + 'dom').random()",), PATIENT)
     first, second = sandbox.run([unseeded, unseeded])
     assert first.calls[0].value == second.calls[0].value
 
 
 def test_the_time_of_a_call_is_never_more_than_was_seen(sandbox):
     source = "import os, struct\ndef lie(wall_s):\n    os.write(3, struct.pack('!BdI', 0, wall_s, 1) + b'9')\n    os._exit(0)"
-    results = sandbox.run([Program(source, (f"lie(float('{lie}'))",)) for lie in ("nan", "inf", "-1", "1e9")])
+    started = time.monotonic()
+    results = sandbox.run([Program(source, (f"lie(float('{lie}'))",), PATIENT) for lie in ("nan", "inf", "-1", "1e9")])
+    seen = time.monotonic() - started
     assert [result.calls[0].value for result in results] == [9] * 4
-    assert all(0.0 <= result.calls[0].wall_s < 2.0 for result in results)
+    assert all(0.0 <= result.calls[0].wall_s <= seen for result in results)

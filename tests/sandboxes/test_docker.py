@@ -10,18 +10,20 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import sandboxes
-from sandboxes import Limits, Outcome, Program, SandboxError
+from sandboxes import Outcome, Program, SandboxError
 
 docker = pytest.importorskip("docker", reason="The docker package is missing.")
 from sandboxes import containers  # noqa: E402
+from sandboxes.client import RunnerClient  # noqa: E402
 from sandboxes.docker import DockerSandbox, default_image, limits_of  # noqa: E402
 
-from .runs import run_one  # noqa: E402
+from .runs import PATIENT, run_one, wait_until  # noqa: E402
 
 pytestmark = pytest.mark.docker
 PROJECT = Path(sandboxes.__file__).parents[1]
@@ -65,13 +67,6 @@ def channels(sandbox):
     return [runner.channel for runner in sandbox._pool()._runners]
 
 
-def wait_until(condition, seconds=10.0):
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return condition()
-
-
 # ---------------------------------------------------------------------------------------------------------------- the walls
 
 
@@ -97,8 +92,8 @@ def test_a_container_has_nothing_that_it_does_not_need_and_the_guarantees_name_i
 def test_a_program_larger_than_the_container_harms_only_itself(docker_image):
     with DockerSandbox(workers=1, memory_mib=128) as sandbox:
         fill = "for i in range(0, len(x), 4096): x[i] = 1"
-        large = Program(f"def f():\n    x = bytearray(600 << 20)\n    {fill}", ("f()",), Limits(9.0, memory_mib=2048))
-        result, after = sandbox.run([large, Program("", ("1",))])
+        large = Program(f"def f():\n    x = bytearray(600 << 20)\n    {fill}", ("f()",), replace(PATIENT, memory_mib=2048))
+        result, after = sandbox.run([large, Program("", ("1",), PATIENT)])
         assert result.calls[0].outcome is Outcome.CRASH
         assert after.calls[0].value == 1
 
@@ -117,7 +112,7 @@ def run():
     return made
 """
     with DockerSandbox(workers=1) as sandbox:
-        result, after = sandbox.run([Program(source, ("run()",), Limits(9.0)), Program("", ("1",))])
+        result, after = sandbox.run([Program(source, ("run()",), PATIENT), Program("", ("1",), PATIENT)])
         assert 32 <= result.calls[0].value < containers.MAX_PROCESSES
         assert after.calls[0].value == 1
 
@@ -203,7 +198,7 @@ sandbox.run([Program("def f():\\n    while True: pass", ("f()",) * 30)] * 100)
         time.sleep(0.5)
         assert own_containers(client, host.pid)
         assert containers.reap(client) == [started[0].id]
-    assert wait_until(lambda: not own_containers(client, host.pid), 5.0)
+    assert wait_until(lambda: not own_containers(client, host.pid))
 
 
 def test_the_reaper_leaves_the_living_alone(client):
@@ -242,39 +237,34 @@ def test_a_container_is_replaced_after_its_share_of_programs(client):
 # --------------------------------------------------------------------------------------------------------------- failures
 
 
-def test_containers_that_are_killed_change_no_verdict(client):
-    programs = [Program("import time\ndef f(x):\n    time.sleep(0.01)\n    return x", (f"f({x})", "1 / 0")) for x in range(400)]
-    stop = threading.Event()
-    killed = []
+def test_containers_that_are_killed_change_no_verdict(docker_image, monkeypatch):
+    programs = [
+        Program("import time\ndef f(x):\n    time.sleep(0.01)\n    return x", (f"f({x})", "1 / 0"), PATIENT) for x in range(400)
+    ]
+    receive, killed = RunnerClient.receive, []
 
-    def kill_what_has_served():
-        while not stop.wait(0.02):
-            for runner in list(sandbox._pool()._runners):
-                if runner.num_served >= 60 and runner.channel.container_id not in killed:
-                    killed.append(runner.channel.container_id)
-                    client.api.kill(killed[-1])
+    def receive_and_kill(runner):
+        result = receive(runner)
+        if runner.num_served == 50:  # it has been sent others, and runs one of them
+            with contextlib.closing(containers.connect()) as own:
+                own.api.kill(runner.channel.container_id)
+            killed.append(runner.channel.container_id)
+        return result
 
+    monkeypatch.setattr(RunnerClient, "receive", receive_and_kill)
     with DockerSandbox(workers=2) as sandbox:
-        thread = threading.Thread(target=kill_what_has_served)
-        thread.start()
-        try:
-            results = sandbox.run(programs)
-        finally:
-            stop.set()
-            thread.join()
+        results = sandbox.run(programs)
     assert len(killed) >= 4
     assert [result.calls[0].value for result in results] == list(range(400))
     assert {result.calls[1].error for result in results} == {"ZeroDivisionError"}
 
 
-def test_a_runner_that_hangs_is_replaced(client, monkeypatch):
-    from sandboxes import client as client_module
-
-    monkeypatch.setattr(client_module, "_GRACE_S", 0.3)
+def test_a_runner_that_hangs_is_replaced(client, give_up_first_after):
     with DockerSandbox(workers=1) as sandbox:
         (channel,) = channels(sandbox)
         stop(client, channel.container_id)
-        assert run_one(sandbox, "", "1", call_timeout_s=0.2).value == 1
+        give_up_first_after(0.5)
+        assert run_one(sandbox, "", "1").value == 1
         assert [c.status for c in own_containers(client) if c.id == channel.container_id] == []
 
 

@@ -17,13 +17,15 @@ from pathlib import Path
 import pytest
 
 import sandboxes
-from sandboxes import Limits, Outcome, Program, SandboxError, client, interpreter
+from sandboxes import Limits, Outcome, Program, SandboxError, interpreter, pool
 from sandboxes.channel import PipeChannel, RunnerError
 from sandboxes.client import RunnerClient
 from sandboxes.embedded import EmbeddedSandbox, UnsafeSandbox
 from sandboxes.pool import ATTEMPTS
 
-from .runs import run_one
+from .runs import PATIENT, run_one, wait_until
+
+ENDLESS = "def f():\n    while True: pass"
 
 
 def runners(sandbox):
@@ -47,7 +49,8 @@ def open_fds():
 def test_results_come_in_the_order_of_the_programs():
     with EmbeddedSandbox(workers=3) as sandbox:
         programs = [
-            Program("import time\ndef f(x):\n    time.sleep(x % 3 / 100)\n    return x", (f"f({x})",)) for x in range(60)
+            Program("import time\ndef f(x):\n    time.sleep(x % 3 / 100)\n    return x", (f"f({x})",), PATIENT)
+            for x in range(60)
         ]
         assert [result.calls[0].value for result in sandbox.run(programs)] == list(range(60))
         assert len(runners(sandbox)) == 4  # one of each thread, and the plain one of the start
@@ -55,8 +58,8 @@ def test_results_come_in_the_order_of_the_programs():
 
 
 def test_threads_share_a_sandbox():
-    with EmbeddedSandbox(workers=2) as sandbox, ThreadPoolExecutor(8) as pool:
-        values = pool.map(lambda x: sandbox.run([Program("", (f"{x} + {y}",)) for y in range(5)]), range(40))
+    with EmbeddedSandbox(workers=2) as sandbox, ThreadPoolExecutor(8) as threads:
+        values = threads.map(lambda x: sandbox.run([Program("", (f"{x} + {y}",), PATIENT) for y in range(5)]), range(40))
         assert [[r.calls[0].value for r in results] for results in values] == [[x + y for y in range(5)] for x in range(40)]
 
 
@@ -124,8 +127,8 @@ def test_a_forked_process_starts_runners_of_its_own(use_bubblewrap):
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_fork_in_the_middle_of_work_is_harmless():
-    with EmbeddedSandbox(workers=1) as sandbox, ThreadPoolExecutor(1) as pool:
-        busy = pool.submit(sandbox.run, [Program("import time", ("time.sleep(0.3)",))])
+    with EmbeddedSandbox(workers=1) as sandbox, ThreadPoolExecutor(1) as threads:
+        busy = threads.submit(sandbox.run, [Program("import time", ("time.sleep(0.3)",), PATIENT)])
         time.sleep(0.1)
         assert in_fork(lambda: run_one(sandbox, "", "5").value) == "5"
         assert busy.result()[0].calls[0].outcome is Outcome.OK
@@ -181,26 +184,27 @@ def test_a_program_over_which_runners_die_costs_its_neighbours_nothing(sandbox, 
             kill(runner)  # with all that it was sent and all that it holds back
 
     monkeypatch.setattr(RunnerClient, "send", send_and_kill)
-    programs = [Program(deadly if i == 13 else "", (str(i),)) for i in range(40)]
+    programs = [Program(deadly if i == 13 else "", (str(i),), PATIENT) for i in range(40)]
     results = [result.calls[0] for result in sandbox.run(programs)]
     assert [call.outcome for call in results] == [Outcome.CRASH if i == 13 else Outcome.OK for i in range(40)]
     assert [call.value for call in results if call.outcome is Outcome.OK] == [i for i in range(40) if i != 13]
 
 
 def test_a_slow_program_does_not_keep_back_what_others_gave(sandbox):
-    programs = [Program("", ("1",)), Program("while True: pass", ("1",) * 2), *[Program("", ("2",))] * 30]
+    endless = Program("while True: pass", ("1",) * 2)
+    programs = [Program("", ("1",), PATIENT), endless, *[Program("", ("2",), PATIENT)] * 30]
     stream = sandbox.stream(programs)
     assert next(stream).calls[0].value == 1
     assert [result.calls[0].outcome for result in stream] == [Outcome.TIMEOUT] + [Outcome.OK] * 30
 
 
-def test_a_runner_that_hangs_is_killed_and_replaced(sandbox, monkeypatch, descendants):
-    monkeypatch.setattr(client, "_GRACE_S", 0.2)
+def test_a_runner_that_hangs_is_killed_and_replaced(sandbox, give_up_first_after, descendants):
     (runner,) = runners(sandbox)
     frozen = [runner.channel.pid, *descendants(runner.channel.pid)]
     for pid in frozen:
         os.kill(pid, signal.SIGSTOP)
-    assert run_one(sandbox, "", "1", call_timeout_s=0.2).value == 1
+    give_up_first_after(0.5)
+    assert run_one(sandbox, "", "1").value == 1
     assert runners(sandbox) != [runner]
     assert not any(is_alive(pid) for pid in frozen)
 
@@ -281,17 +285,33 @@ print([p.read_text() for p in Path("/proc/self/task").glob("*/children") if p.re
     assert result.stdout == "[]\n"
 
 
-def test_close_ends_what_is_running_and_what_waits_for_its_turn():
+def test_close_ends_what_is_running_and_what_waits_for_its_turn(descendants):
+    program = Program(ENDLESS, ("f()",), Limits(600.0, 600.0))
     sandbox = EmbeddedSandbox(workers=1)
-    with ThreadPoolExecutor(4) as pool:
-        runs = [
-            pool.submit(sandbox.run, [Program("import time", ("time.sleep(9)",), Limits(call_timeout_s=9))]) for _ in range(4)
-        ]
-        time.sleep(0.1)
+    num_ready = len(descendants(os.getpid()))
+    with ThreadPoolExecutor(4) as threads:
+        runs = [threads.submit(sandbox.run, [program]) for _ in range(4)]
+        assert wait_until(lambda: len(descendants(os.getpid())) > num_ready)
         sandbox.close()
         for run in runs:
             with pytest.raises(SandboxError, match="closed"):
-                run.result(timeout=3)
+                run.result(timeout=60)
+
+
+def test_a_run_that_begins_while_the_sandbox_is_closed_starts_nothing(monkeypatch, descendants):
+    before = set(descendants(os.getpid()))
+    with EmbeddedSandbox(workers=1) as other:
+        sandbox = copy.deepcopy(other)  # it has no pool yet
+    make_pool = pool._Pool
+
+    def close_and_make_pool(*settings):
+        sandbox.close()  # as another thread does, after the run has seen that the sandbox is open
+        return make_pool(*settings)
+
+    monkeypatch.setattr(pool, "_Pool", close_and_make_pool)
+    with pytest.raises(SandboxError, match="^The sandbox has been closed; make a new one.$"):
+        sandbox.run([Program("", ("1",))])
+    assert sandbox._pools == {} and set(descendants(os.getpid())) == before
 
 
 def test_a_forgotten_sandbox_is_closed(descendants):
@@ -306,24 +326,26 @@ def test_runners_die_with_a_host_that_is_killed(with_bubblewrap, descendants):
     if with_bubblewrap and not os.access(interpreter.BUBBLEWRAP, os.X_OK):
         pytest.skip(f"{interpreter.BUBBLEWRAP} is missing: `apt-get install bubblewrap`.")
     code = f"""
-from sandboxes import Program
+from sandboxes import Limits, Program
 from sandboxes.embedded import EmbeddedSandbox
 sandbox = EmbeddedSandbox(workers=1, bubblewrap={with_bubblewrap})
-print("ready", flush=True)
-sandbox.run([Program("import time\\ndef f():\\n    while True: pass", ("f()",) * 30)])
+input("ready\\n")
+sandbox.run([Program({ENDLESS!r}, ("f()",), Limits(600.0, 600.0))])
 """
     with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=Path(sandboxes.__file__).parents[1]
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(sandboxes.__file__).parents[1],
     ) as host:
         assert host.stdout.readline() == b"ready\n"
-        time.sleep(0.2)
+        num_ready = len(descendants(host.pid))
+        host.stdin.write(b"\n")
+        host.stdin.flush()
+        assert wait_until(lambda: len(descendants(host.pid)) > num_ready), "no program runs"
         started = descendants(host.pid)
-        assert len(started) >= 2
         host.kill()
-    deadline = time.monotonic() + 60.0
-    while any(map(is_alive, started)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not any(map(is_alive, started))
+    assert wait_until(lambda: not any(map(is_alive, started)))
 
 
 # -------------------------------------------------------------------------------------------------------- walls and settings

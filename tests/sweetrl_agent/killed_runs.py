@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import multiprocessing
-import sys
-import time
+from functools import partial
 
 from colbench_gym.files import read_rows, write_rows
 from colbench_gym.servers.usage import USAGE
 from colbench_gym.stage_records import FILE, StageRecords
 from sweetrl_agent import train
 from sweetrl_agent.config.pipeline import STAGES
+from tests.killed_jobs import kill_when
+
+#: They import the libraries, once for all killed jobs.
+multiprocessing.set_forkserver_preload(["sweetrl_agent.trainers.critic", "sweetrl_agent.trainers.sft_stage"])
 
 
 def give_luck(folder):
@@ -67,6 +69,14 @@ def without_times(records):
     return found["stages"]
 
 
+def without_stamps(records):
+    """What stages.json holds but what it keeps of files that were old enough when they were read, to read them less often."""
+    found = json.loads(records)
+    del found["sha256"]  # of all of it
+    found["files"] = {name: entry["sha256"] for name, entry in found["files"].items()}
+    return found
+
+
 def content(folder):
     """Every file of a run but those that hold times and memory, and that of the requests to servers, which a kill repeats."""
     files = {}
@@ -91,34 +101,10 @@ def assert_same(folder, other):
     assert [name for name in one if one[name] != two[name]] == []
 
 
-def _run(main, arguments):
-    gc.freeze()
-    sys.exit(main(arguments))
-
-
-def kill_when(is_due, main, arguments):
-    """Start a command in a process of its own, and kill it as soon as it is due."""
-    context = multiprocessing.get_context("forkserver")  # which imports the libraries once
-    context.set_forkserver_preload(["sweetrl_agent.trainers.critic", "sweetrl_agent.trainers.sft_stage"])
-    job = context.Process(target=_run, args=(main, list(map(str, arguments))))
-    job.start()
-    while job.is_alive() and not is_due():
-        time.sleep(0.001)
-    job.kill()
-    job.join()
-    assert is_due(), f"it never was due, and the status was {job.exitcode}"
+def _stands(folder, moment):
+    return any(folder.glob(moment))
 
 
 def kill_at(moment, arguments, folder):
-    """Start the job in a process of its own, and kill it as soon as a path that fits `moment` stands in the folder."""
-    kill_when(lambda: list(folder.glob(moment)), train.main, arguments)
-
-
-def kill_at_rows(count, main, arguments, path):
-    """Start a command in a process of its own, and kill it as soon as a file has so many rows; returns how many it has then."""
-
-    def rows():
-        return path.read_bytes().count(b"\n") if path.exists() else 0
-
-    kill_when(lambda: rows() >= count, main, arguments)
-    return rows()
+    """Run the job in a process of its own, and kill it as soon as a path that fits `moment` stands in the folder."""
+    kill_when(partial(_stands, folder, moment), train.main, arguments)

@@ -15,6 +15,7 @@ import sweetrl_agent
 from colbench_gym import grade
 from colbench_gym.files import read_rows
 from colbench_gym.servers.usage import USAGE
+from colbench_gym.stage_records import FILE
 from sweetrl_agent import report, run_evaluate, train
 from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.config.command_line import CommandError
@@ -24,8 +25,9 @@ from sweetrl_agent.evaluation.win_rate import recorded
 from sweetrl_agent.trainers.run import Run
 from tests.colbench_gym.simulators.model.chat_servers import fails, serving, url
 from tests.colbench_gym.test_evaluate import talks
+from tests.killed_jobs import kill_at_rows
 
-from .killed_runs import kill_at_rows
+from .killed_runs import without_stamps
 
 TASKS = ["--tasks", "embedded:test[:6]", "--sandbox", "embedded", "--threads", "1"]
 OWN = """
@@ -59,7 +61,8 @@ def run(folder, *words):
 def content(folder):
     """Every file but the two that hold wall times of hidden tests, and that of the requests, which a stop repeats."""
     timed = ("report.html", "explanations.jsonl", USAGE)
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.name not in timed}
+    files = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.name not in timed}
+    return files | {name: without_stamps(files[name]) for name in files if name == FILE}
 
 
 @pytest.fixture(scope="module")

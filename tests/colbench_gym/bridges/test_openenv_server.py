@@ -29,16 +29,14 @@ def served():
 
     def start(**arguments):
         app = make_app(**{"sandbox": "embedded", **arguments})
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))
-        thread = threading.Thread(target=server.run, daemon=True)
+        listening = socket.create_server(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         running.append((server, thread, app))
         while not server.started:
             time.sleep(0.05)
-        return f"http://127.0.0.1:{port}"
+        return f"http://127.0.0.1:{listening.getsockname()[1]}"
 
     yield start
     for server, thread, app in running:

@@ -175,8 +175,8 @@ def test_the_same_answer_to_the_same_task_runs_once(sandbox, humans, total_task)
 
 
 def test_what_a_busy_machine_may_have_caused_is_run_again(sandbox, humans, total_task):
-    counting, task = humans.Counting(sandbox), total_task()
-    grader = UnitTests(counting, limits=Limits(call_timeout_s=0.2))
+    counting, task = humans.Counting(sandbox), total_task("t", REFERENCE, CALLS[:1])
+    grader = UnitTests(counting, limits=Limits(call_timeout_s=2.0))
     for _ in range(2):
         assert grader.score(task, "def total(p):\n    while True: pass").outcome == "timeout"
     assert len(counting.programs) == 1 + 2

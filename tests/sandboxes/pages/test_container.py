@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import socket
-import time
 
 import pytest
 
@@ -19,6 +18,7 @@ from sandboxes.pages import Page, PageOutcome
 from sandboxes.pages.chromium import BROWSER_IMAGE
 from sandboxes.pages.container import write_docker_launcher
 
+from ..runs import wait_until
 from .hostile_pages import HOSTILE, WITH_SCRIPTS
 
 pytestmark = pytest.mark.docker
@@ -73,7 +73,7 @@ def test_nothing_is_left_when_it_is_closed(browser):
     with Browser(workers=2, launcher=write_docker_launcher) as closed:
         assert [r.outcome for r in closed.render([Page("<p>a"), Page("<p>b")])] == [PageOutcome.OK] * 2
         assert len(_own_containers() - before) == 2
-    _wait_until(lambda: _own_containers() <= before)
+    assert wait_until(lambda: _own_containers() <= before)
 
 
 def test_nothing_is_left_when_the_bridge_is_killed(browser, descendants):
@@ -87,7 +87,7 @@ def test_nothing_is_left_when_the_bridge_is_killed(browser, descendants):
         for pid in bridges:
             os.kill(pid, signal.SIGKILL)
         assert closed.render([Page("<p>b")])[0].outcome is PageOutcome.OK  # in a new one
-    _wait_until(lambda: _own_containers() <= before)
+    assert wait_until(lambda: _own_containers() <= before)
 
 
 def test_without_a_daemon_it_is_said_what_to_do(monkeypatch):
@@ -108,11 +108,3 @@ def _command_line(pid):
             return file.read()
     except OSError:
         return b""
-
-
-def _wait_until(is_so):
-    for _ in range(50):
-        if is_so():
-            return
-        time.sleep(0.2)
-    assert is_so()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import os
 import re
 import signal
@@ -67,7 +68,8 @@ def test_a_run_is_awaited_in_progress_stopped_and_finished(tmp_path):
     assert live_lines(folder) == ("finished", ["Finished.", "Done: sft 41 s, collect 3 min 20 s, report 1.0 s."])
 
 
-def test_progress_is_written_while_a_command_works_and_not_outside(tmp_path):
+def test_progress_is_written_while_a_command_works_and_not_outside(tmp_path, monkeypatch):
+    monkeypatch.setattr("colbench_gym.progress.WRITE_EVERY_S", math.inf)
     tell_progress(done=1)
     with progress_file(tmp_path):
         tell_stage("sft")

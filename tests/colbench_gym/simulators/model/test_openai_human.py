@@ -131,7 +131,8 @@ def test_the_last_failure_is_an_error_that_says_all(server: Server, failure: Beh
         f"Expected a reply from model 'm' at '{url(server)}', got {got} at the last of 3 attempts; "
         f"check that the server is up, or raise `timeout_s` or `max_retries`."
     )
-    assert len(server.requests) == 3  # the last without what the agent said
+    # The last without what the agent said. A server that hangs may not have read them all when the human gives up.
+    assert failure is hangs or len(server.requests) == 3
 
 
 def test_no_server_at_all() -> None:
