@@ -50,7 +50,7 @@ def test_a_call_has_its_time_and_no_more(name, sandbox):
 
 
 def test_a_program_has_its_time_and_no_more(sandbox):
-    limits = Limits(CALL_TIMEOUT_S, 10.0)
+    limits = Limits(CALL_TIMEOUT_S, 5.0)
     (result,) = sandbox.run([Program("import time", ("time.sleep(9)",) * 100, limits)])
     assert {call.outcome for call in result.calls} == {TIMEOUT}
     begun = [call for call in result.calls if call.wall_s]
