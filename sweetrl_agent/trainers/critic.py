@@ -23,6 +23,7 @@ from accelerate.utils import is_peft_model
 from datasets import Dataset, Features, List, Value
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
+from transformers import TrainerCallback
 from trl import DPOConfig
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.dpo_trainer import DataCollatorForPreference
@@ -42,6 +43,16 @@ from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
 BEST_EPOCH = {
     "eval_strategy": "epoch", "save_strategy": "epoch", "load_best_model_at_end": True, "metric_for_best_model": "eval_loss", "greater_is_better": False,
 }  # fmt: skip
+
+
+class LogsAtEpochs(TrainerCallback):
+    """Metrics are logged at the end of an epoch too, where `BEST_EPOCH` saves: the means of a resumed run then begin at the same step."""
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """See `transformers.TrainerCallback`."""
+        control.should_log = True
+
+
 #: The last turn with a metric of its own; it has those of all later ones, too.
 MOST_TURNS = 32
 #: Columns of encoded pairs, with the smallest sufficient types: they are memory-mapped and read completely in every epoch.
@@ -352,6 +363,7 @@ def pair_trainer(
         ),
         train_dataset=on_disk(map(with_hidden_by_turn, pairs), folder),
         eval_dataset=on_disk(kept, folder / "held_out") if kept else None,
+        callbacks=[LogsAtEpochs()] if kept else [],
         processing_class=load_tokenizer(start, model),
     )
 

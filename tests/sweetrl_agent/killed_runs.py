@@ -51,18 +51,16 @@ def reopen_from(folder, stage):
     records.save()
 
 
-def without_times(records):
-    """What stages.json holds but times, memory, and what is known of files to read them less often."""
+def without_times(records, left_out=()):
+    """What stages.json holds but times, memory, what is known of files to read them less often, and the digests of what is left out."""
     found = json.loads(records)
     for record in found["stages"].values():
         record["facts"].pop("seconds", None)
         record["facts"].pop("peak_mib", None)
         record.pop("order")
-        record["writes"] = {
-            file: digest
-            for file, digest in record["writes"].items()
-            if file not in ("results.json", "report.html", "explanations.jsonl")
-        }
+        for files in (record["reads"], record["writes"]):
+            for file in ("results.json", "report.html", "explanations.jsonl", *left_out):
+                files.pop(file, None)
         for rows in record["facts"].get("metrics", {}).values():
             for row in rows:
                 row.pop("seconds", None)
@@ -79,14 +77,14 @@ def without_stamps(records):
 
 def content(folder):
     """Every file of a run but those that hold times and memory, and that of the requests to servers, which a kill repeats."""
-    files = {}
+    files, adapters = {}, [f"{path.parent.relative_to(folder)}/" for path in folder.rglob("adapter_config.json")]
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
         if not path.is_file() or name in ("timings.jsonl", "report.html", USAGE):
             continue
         files[name] = path.read_bytes().replace(bytes(folder), b".")  # an adapter names its base model
         if path.name == FILE:
-            files[name] = without_times(path.read_text())
+            files[name] = without_times(path.read_text(), adapters)  # they name their folder, and their files are compared
         if name == "results.json":
             files[name] = {k: v for k, v in json.loads(files[name]).items() if k != "seconds"}
         if name == "explanations.jsonl":

@@ -95,6 +95,10 @@ def test_all_stages_log_under_their_names(finished):
     assert {row["stage"] for row in metrics} == {"sft", "critic", "rank", "actor"}
     steps = {stage: max(row["step"] for row in metrics if row["stage"] == stage) for stage in ("sft", "critic", "actor")}
     assert min(steps.values()) >= 10, "every stage has a checkpoint"
+    saved, logged = (
+        {row["step"] for row in metrics if row["stage"] == "critic" and name in row} for name in ("eval_loss", "loss")
+    )
+    assert len(saved) == 6 and saved <= logged, "after a resume, means begin where they do in a whole run"
 
 
 def test_killed_in_sft_after_a_checkpoint_it_ends_with_the_same_model(arguments, finished, tmp_path, caplog):
