@@ -76,7 +76,7 @@ class MALTConfig:
     dpo_beta: float = setting(0.2, "Beta of DPO; 0.2 in the paper.")
     dpo_nll: float = setting(
         1.0,
-        "Weight of the NLL of the chosen node in DPO; none in the paper. Without it, DPO made the agent stop answering here.",
+        "Weight of the NLL of the chosen node in DPO; none in the paper. Without it, longer DPO made the agent stop answering.",
     )
     dpo_batch: int = setting(8, "Pairs per optimizer step of DPO.", least=1)
     dpo_epochs: float = setting(1.0, "Epochs of DPO.")

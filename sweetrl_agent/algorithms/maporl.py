@@ -105,7 +105,7 @@ def persuasion_bonus(
 class MAPoRLConfig(TokenPPOConfig):
     """Settings of MAPoRL: those of PPO over tokens, and those of the debate."""
 
-    learning_rate: float = setting(3e-4, "Learning rate of the policies; 1e-5 in the code (QLoRA of 3B models).")
+    learning_rate: float = setting(1e-4, "Learning rate of the policies; 1e-5 in the code (QLoRA of 3B models).")
     gamma: float = setting(
         0.3, "Discount per round of later scores; 0.3 in the code. The tokens of a response are not discounted.", most=1
     )
