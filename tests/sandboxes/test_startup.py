@@ -50,6 +50,14 @@ if "REPORT_EVERY_S" in os.environ:
 commands = pytest.mark.parametrize("command", COMMANDS)
 
 
+@pytest.fixture(autouse=True)
+def _foreground():
+    """The tests themselves may run in the background, where a shell has interrupts ignored, and children inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def run(tmp_path):
     (tmp_path / "rows.jsonl").write_text(ROW)
