@@ -1,8 +1,9 @@
-"""A Gymnasium space of arbitrary Unicode text, the characters of plain ones, and wrappers that count steps."""
+"""A Gymnasium space of arbitrary Unicode text, the characters of plain ones, and the counts of wrappers that limit steps."""
 
 from __future__ import annotations
 
 import string
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,18 @@ ASCII = "".join(map(chr, range(32, 127))) + "\n"
 _SAMPLE_CHARS = np.array(list(string.ascii_letters + string.digits + " ?.,"))
 
 
-def time_limits(env: Env[Any, Any]) -> list[Any]:
-    """Gymnasium's wrappers of an environment that count steps. A snapshot needs their `_elapsed_steps`, which the environment does not know."""
+def elapsed_steps(env: Env[Any, Any]) -> list[int]:
+    """The steps that Gymnasium's wrappers of an environment have counted: a part of a snapshot that the environment does not know."""
+    return [limit._elapsed_steps for limit in _time_limits(env)]
+
+
+def set_elapsed_steps(env: Env[Any, Any], steps: Sequence[int]) -> None:
+    """Return the counts of an environment's wrappers to a result of `elapsed_steps`."""
+    for limit, count in zip(_time_limits(env), steps, strict=True):
+        limit._elapsed_steps = count
+
+
+def _time_limits(env: Env[Any, Any]) -> list[Any]:
     limits = []
     while isinstance(env, Wrapper):
         limits += [env] if isinstance(env, TimeLimit) else []

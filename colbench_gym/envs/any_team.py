@@ -14,7 +14,7 @@ from colbench_gym.envs.team_roles import HAND_OVER, NOTE_CHARS, Role, check_chan
 from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.scoring.vote import plurality
-from colbench_gym.spaces import ASCII, time_limits
+from colbench_gym.spaces import ASCII, elapsed_steps, set_elapsed_steps
 from sandboxes.arguments import typed
 
 
@@ -114,13 +114,12 @@ class AnyTeamEnv(gym.Env[str, str]):
 
     def _get_state(self) -> dict[str, Any]:
         own = {"talk": self._talk.to_dicts(), "said": self._said, "met": self._met, "sent": self._sent, "own": self._own}
-        limits = [limit._elapsed_steps for limit in time_limits(self.env)]
-        return {"env": self.env.unwrapped.get_state(), "limits": limits, "info": self._info, **own}  # type: ignore[attr-defined]
+        inner: Any = self.env.unwrapped
+        return {"env": inner.get_state(), "limits": elapsed_steps(self.env), "info": self._info, **own}
 
     def _set_state(self, state: Mapping[str, Any], reseed: int | None = None) -> tuple[str, dict[str, Any]]:
         self.env.unwrapped.set_state(state["env"], reseed=reseed)  # type: ignore[attr-defined]
-        for limit, steps in zip(time_limits(self.env), state["limits"], strict=True):
-            limit._elapsed_steps = steps
+        set_elapsed_steps(self.env, state["limits"])
         self._talk, self._info = Dialogue.from_dicts(state["talk"]), state["info"]
         self._said, self._met, self._sent, self._own = (state[name] for name in ("said", "met", "sent", "own"))
         return self._observation(), self._seen()

@@ -13,7 +13,7 @@ import gymnasium as gym
 
 from colbench_gym.errors import ColBenchError, CostError
 from colbench_gym.generators import PrivateGenerators
-from colbench_gym.spaces import time_limits
+from colbench_gym.spaces import elapsed_steps, set_elapsed_steps
 from sweetrl_agent.core import contract
 
 #: Outcomes of an episode: terminated, truncated at its limit of turns, or void because the environment failed.
@@ -158,7 +158,7 @@ class TextDialogue:
             "dialogue": copy.deepcopy(
                 (self.agent, self.all_messages, self._metrics, self._return, self._turns, self._generators)
             ),
-            "limits": [limit._elapsed_steps for limit in time_limits(self.env)],
+            "limits": elapsed_steps(self.env),
         }
 
     def set_state(self, state: Mapping[str, Any], reseed: int | None = None) -> None:
@@ -175,8 +175,7 @@ class TextDialogue:
             self._generators.seed("branch", reseed)
         with self._isolated():
             self.env.unwrapped.set_state(state["env"], reseed=reseed)  # type: ignore[attr-defined]
-        for limit, steps in zip(time_limits(self.env), state["limits"], strict=True):
-            limit._elapsed_steps = steps
+        set_elapsed_steps(self.env, state["limits"])
 
     def redraw_hidden(self, seed: int) -> None:
         """Draw anew what is hidden, of an environment that can: from its distribution given what the agent has seen (capability *redraw*)."""

@@ -43,16 +43,6 @@ from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
 BEST_EPOCH = {
     "eval_strategy": "epoch", "save_strategy": "epoch", "load_best_model_at_end": True, "metric_for_best_model": "eval_loss", "greater_is_better": False,
 }  # fmt: skip
-
-
-class LogsAtEpochs(TrainerCallback):
-    """Metrics are logged at the end of an epoch too, where `BEST_EPOCH` saves: the means of a resumed run then begin at the same step."""
-
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """See `transformers.TrainerCallback`."""
-        control.should_log = True
-
-
 #: The last turn with a metric of its own; it has those of all later ones, too.
 MOST_TURNS = 32
 #: Columns of encoded pairs, with the smallest sufficient types: they are memory-mapped and read completely in every epoch.
@@ -330,6 +320,14 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
 
 def _without_last_turn(part: EncodedDialogue) -> EncodedDialogue:
     return replace(part, turn_ids=[0 if turn == part.num_turns else turn for turn in part.turn_ids])
+
+
+class LogsAtEpochs(TrainerCallback):
+    """Metrics are logged at the end of an epoch too, where `BEST_EPOCH` saves: the means of a resumed run then begin at the same step."""
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """See `transformers.TrainerCallback`."""
+        control.should_log = True
 
 
 def pair_trainer(

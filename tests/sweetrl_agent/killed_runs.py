@@ -58,9 +58,10 @@ def without_times(records, left_out=()):
         record["facts"].pop("seconds", None)
         record["facts"].pop("peak_mib", None)
         record.pop("order")
-        for files in (record["reads"], record["writes"]):
-            for file in ("results.json", "report.html", "explanations.jsonl", *left_out):
-                files.pop(file, None)
+        timed = {"writes": ("results.json", "report.html", "explanations.jsonl")}
+        for files in ("reads", "writes"):
+            for file in (*timed.get(files, ()), *left_out):
+                record[files].pop(file, None)
         for rows in record["facts"].get("metrics", {}).values():
             for row in rows:
                 row.pop("seconds", None)
