@@ -133,11 +133,11 @@ class AnyTeamEnv(gym.Env[str, str]):
         text = (parsed(action).utterance if parsed else Reasoning(AUTO).speech(str(action))).strip()
         self._met = [*self._met, role.name]
         self._own = text if role.talks else self._own
-        marker = HAND_OVER if role.marker == HAND_OVER else self.marker
+        marker = HAND_OVER if role.writes == "note" else self.marker
         if role.talks and self.marker and marker not in text and not self._is_last():
             return self._send(text, is_cut)
         handed = text.partition(marker)[2].strip() if marker and marker in text else text
-        handed = handed[: self.note_chars] if marker == HAND_OVER else handed
+        handed = handed[: self.note_chars] if role.writes == "note" else handed
         said = [*self._said, {"agent": role.name, "text": handed, "cut": is_cut}]
         if len(said) < len(self.roles):
             self._said = said

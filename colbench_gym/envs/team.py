@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.envs.backend import MAX_REPLY_CHARS, BackendEnv
-from colbench_gym.envs.team_roles import HAND_OVER, NOTE_CHARS, Role, Team, check_channel, make_team
+from colbench_gym.envs.team_roles import NOTE_CHARS, Role, Team, check_channel, make_team
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.reasoning import AUTO
 from colbench_gym.scoring.answer import ANSWER_MARKER, AgentMessage
@@ -146,7 +146,7 @@ class RolesEnv(BackendEnv):
     def _finish(self, message: AgentMessage) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """End the part of the present role: the next one speaks, or the episode ends."""
         text = message.utterance if message.answer is None else message.answer
-        text = text[: self.note_chars] if self._role.marker == HAND_OVER else text
+        text = text[: self.note_chars] if self._role.writes == "note" else text
         past = [*self._past, {"agent": self.agent, "messages": self._dialogue.to_dicts(), "text": text, "cut": self._is_cut}]
         if len(past) == len(self.team.roles):
             return self._end(message, [one for one, role in zip(past, self.team.roles, strict=True) if role.answers])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from colbench_gym.scoring.answer import ANSWER_MARKER
 
@@ -29,7 +30,7 @@ class Role:
         name: Name of its agent.
         instruction: What the agent is told; its first observation begins with it.
         talks: Whether it talks with the human. Otherwise it says one message.
-        marker: Marker of the message that ends its dialogue.
+        writes: What it hands over: an "answer", of which a draft is one; a "note"; or a "critique".
         hears: Whether it reads the dialogue with the human; if not, it reads the request alone.
         reads: Heading and author of each message that it reads besides.
         answers: Whether its last message is an answer that may be graded; among several the team chooses.
@@ -38,10 +39,15 @@ class Role:
     name: str
     instruction: str
     talks: bool = False
-    marker: str = ANSWER_MARKER
+    writes: Literal["answer", "note", "critique"] = "answer"
     hears: bool = False
     reads: tuple[tuple[str, str], ...] = ()
     answers: bool = False
+
+    @property
+    def marker(self) -> str:
+        """Marker of the message that ends its dialogue."""
+        return HAND_OVER if self.writes == "note" else ANSWER_MARKER
 
     def first_message(self, opening: str, said: Mapping[str, str]) -> str:
         """The first message to the agent.
@@ -137,19 +143,19 @@ def _passes(count: int) -> Team:
 
 _TEAMS = {
     SPECS[0]: (
-        Role("interviewer", f"You talk with the human. Your colleague reads only the request and your note, and writes the answer. End with {HAND_OVER} and the note.", True, HAND_OVER),
+        Role("interviewer", f"You talk with the human. Your colleague reads only the request and your note, and writes the answer. End with {HAND_OVER} and the note.", True, "note"),
         Role("coder", "You write the answer. Your colleague has talked with the human.", reads=(("Note of your colleague:", "interviewer"),), answers=True),
     ),
     SPECS[1]: (
         Role("generator", f"You talk with the human and draft the answer. A colleague checks it. End with {ANSWER_MARKER} and the draft.", True),
-        Role("verifier", "You check a draft. Say which wishes of the human it misses, or that nothing is missing.", hears=True, reads=(("Draft:", "generator"),)),
+        Role("verifier", "You check a draft. Say which wishes of the human it misses, or that nothing is missing.", writes="critique", hears=True, reads=(("Draft:", "generator"),)),
         Role("refiner", "You write the final answer from a draft and a critique.", hears=True, reads=(("Draft:", "generator"), ("Critique:", "verifier")), answers=True),
     ),
 }  # fmt: skip
 #: Two agents, each of whom the human answers on half of the topics (`colbench_gym.envs.split`).
 PAIR = Team(
     (
-        Role("first", f"You and a colleague talk with the human, one after the other. Each of you is answered on half of the topics. End with {HAND_OVER} and a note.", True, HAND_OVER),
+        Role("first", f"You and a colleague talk with the human, one after the other. Each of you is answered on half of the topics. End with {HAND_OVER} and a note.", True, "note"),
         Role("second", f"You talk with the human after a colleague. Each of you is answered on half of the topics. End with {ANSWER_MARKER} and the answer.", True,
              reads=(("Note of your colleague:", "first"),), answers=True),
     )

@@ -11,10 +11,10 @@ from colbench_gym.agents.scripted import random_agent
 from colbench_gym.envs.colbench_env import ColBenchEnv
 from colbench_gym.envs.split import SplitEnv
 from colbench_gym.envs.team import RolesEnv, TeamEnv
-from colbench_gym.envs.team_roles import HAND_OVER, PAIR, SINGLE, Team, make_team
+from colbench_gym.envs.team_roles import PAIR, SINGLE, Team, make_team
 from colbench_gym.tasks import Task
 from sweetrl_agent.core.agents import AgentPolicy
-from sweetrl_agent.core.dialogues import AGENT, speaks_as
+from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.environment import Demonstrations
 from sweetrl_agent.core.episode import Episode, Messages
 from sweetrl_agent.core.explanation import Failure, WishCounts
@@ -49,7 +49,7 @@ class RolesRecord(BackendRecord):
     def all_defaults(self, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """See `EnvironmentRecord`; an episode of demonstrations has a dialogue for every role."""
         roles = self.team_of(arguments or {}).roles
-        programs = sum(role.marker != HAND_OVER and speaks_as(role.name) != "verifier" for role in roles)
+        programs = sum(role.writes == "answer" for role in roles)
         return {**super().all_defaults(arguments), "sft_dialogues": len(roles) * max(SFT_EPISODES, SFT_PROGRAMS // programs)}
 
     def check(self, config: Any) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from colbench_gym.envs.split import half_of
 from colbench_gym.envs.team import RolesEnv
-from colbench_gym.envs.team_roles import HAND_OVER
+from colbench_gym.envs.team_roles import HAND_OVER, Role
 from colbench_gym.seeds import derive_seed
 from colbench_gym.tasks.embedded import family_of
 from colbench_gym.tasks.families.family import Topic
@@ -88,7 +88,7 @@ class Players:
             questions = self._questions() if role.talks else []
             for question in questions:
                 self.env.step(question)
-            text = self._hand_over(speaks_as(role.name), role.marker == HAND_OVER, role.talks)
+            text = self._hand_over(role)
             dialogues.append([*self.env.messages, {"role": "assistant", "content": text}])
             if role is not self.env.team.roles[-1]:
                 self.env.step(text)
@@ -104,16 +104,17 @@ class Players:
         read = [message["content"] for message in self.env.messages if message["role"] == "user"]
         return [fact for fact in self.task.hidden.facts if any(fact.sentence in text for text in read)]
 
-    def _hand_over(self, agent: str, is_note: bool, talks: bool) -> str:
+    def _hand_over(self, role: Role) -> str:
         wishes = [fact for fact in self._heard() if fact.is_special]
-        if is_note:
+        if role.writes == "note":
             return f"{HAND_OVER} {' '.join(fact.sentence for fact in self._heard())}".rstrip()
-        if agent == "verifier":
+        if role.writes == "critique":
             missing = [fact.sentence for fact in wishes if fact.topic not in self.known["generator"]]
             return f"It misses: {' '.join(missing)}" if missing else NOTHING_MISSING
+        agent = speaks_as(role.name)
         self.known[agent] = self._known(agent, [fact.topic for fact in wishes])
         answer = self.demonstrator.answer(self._program(self.known[agent]))
-        return answer if talks else answer.partition("\n")[2]
+        return answer if role.talks else answer.partition("\n")[2]
 
     def _program(self, known: frozenset[str]) -> str:
         """The program that implements the wishes on some topics; one agent alone also guesses a wish in the half that it cannot ask about."""
