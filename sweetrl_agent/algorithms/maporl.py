@@ -4,7 +4,8 @@ A debate has A coders and T rounds. In round t every coder a says one response s
 in the round before.
 
 1. The current policies play dialogues with their debates. The interviewer, who talks with the person, stays at the initial policy or is trained too (`interviewer`).
-2. A verifier scores every response, v_ta in [0, 1]. Here it is the environment's unit tests, in training alone; at inference there is none.
+2. A verifier scores every response, v_ta in [0, 1]: the environment's unit tests, or a model that has learnt to predict them (`verifier_iterations`), in training
+alone; at inference there is none.
 3. The influence-aware return of a response counts what all coders say later:
 
     R_ta = [v_ta + sum_(t'>t) gamma^(t'-t) (1/A) sum_j v_t'j] / sum_(t'>=t) gamma^(t'-t)
@@ -19,25 +20,28 @@ Sign of the bonus: In the released code (chanwoo-park-official/MAPoRL, c204c2c, 
 wrong answers, and responses of round 1 have none. `bonus_rule` "paper" has the rule above, "released" that of the code. Its alpha[0..3] are `alpha_with`, `alpha_against`, `beta_against`, `beta_with`; the paper's
 alpha_1, alpha_0, beta_1, beta_0 are `alpha_with`, `alpha_against`, `beta_with`, `beta_against`.
 
-Differences from the released code: No verifier is trained (its scores are those of a reward model on text). A debate does not end early by consensus. An
-optimizer step is on all responses of an iteration, not on one of 8 parts of them.
+Differences from the released code: Its verifier is trained before, on data of its own. A debate does not end early by consensus. An optimizer step is on all
+responses of an iteration, not on one of 8 parts of them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from colbench_gym.seeds import derive_seed
 from sweetrl_agent.algorithms.token_ppo import TokenPPO, TokenPPOConfig, token_rewards
 from sweetrl_agent.algorithms.turn_ppo import gae_credit
 from sweetrl_agent.core.batch import Batch, Credit
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import require, setting
-from sweetrl_agent.core.work import Lengths, Work, training
-from sweetrl_agent.trainers.views import merge, select, views_of
+from sweetrl_agent.core.trainable import Trainable
+from sweetrl_agent.core.work import Lengths, Work, reading, training
+from sweetrl_agent.critics.response_verifier import ResponseVerifier
+from sweetrl_agent.trainers.views import View, merge, select, views_of
 
 INTERVIEWER = "interviewer"
 PAPER, RELEASED = "paper", "released"
@@ -127,6 +131,13 @@ class MAPoRLConfig(TokenPPOConfig):
         False,
         "Whether one round is trained at a time, the last one first, each for an equal block of the iterations. The code has both; the interviewer comes last.",
     )
+    verifier_iterations: int = setting(
+        0,
+        "First iterations, in which the policies are not trained, and a model on the initial policy's body learns the tests' scores of their responses; from "
+        "then on its scores count. 0 for those of the tests.",
+    )
+    verifier_learning_rate: float = setting(1e-3, "AdamW's learning rate of that model.")
+    verifier_epochs: int = setting(2, "Its passes over the responses of such an iteration, in steps of `micro_batch`.", least=1)
     bonus_rule: str = setting(
         PAPER, "Sign of the bonus for the others' changes: 'paper' for the intended one, 'released' for the code's."
     )
@@ -137,21 +148,22 @@ class MAPoRLConfig(TokenPPOConfig):
     beta_against: float = setting(0.0, "Bonus for a change of the others away from the coder's own side; as `alpha_with`.")
 
     def __post_init__(self) -> None:
-        """Refuse unknown names, more coders in training than there are, and too few iterations for every round's turn."""
+        """Refuse unknown names, more coders in training than there are, and too few iterations for a verifier or for every round's turn."""
         require("policies", self.policies, ("agent_round", "agent", "one"))
         require("bonus_rule", self.bonus_rule, (PAPER, RELEASED))
         if self.trained_coders > self.coders:
             raise ValueError(f"`trained_coders` must be at most `coders`, {self.coders}, got {self.trained_coders}.")
-        if self.turn_based and self.iterations < (blocks := self.rounds + self.interviewer):
-            raise ValueError(
-                f"`iterations` must be at least {blocks} with `turn_based`, one for each block, got {self.iterations}."
-            )
+        blocks = self.rounds + self.interviewer if self.turn_based else 1
+        if self.iterations < (least := self.verifier_iterations + blocks):
+            why = "with `turn_based`, one for each block" if self.turn_based else "above `verifier_iterations`"
+            raise ValueError(f"`iterations` must be at least {least}, {why}, got {self.iterations}.")
 
 
 class MAPoRL(TokenPPO):
     """MAPoRL; see the module's docstring."""
 
     name, title, Config = "maporl", "MAPoRL", MAPoRLConfig
+    verifier: ResponseVerifier | None = None
 
     @property
     def requires(self) -> frozenset[str]:  # type: ignore[override]
@@ -177,19 +189,49 @@ class MAPoRL(TokenPPO):
         trained = [agent for agent, folder in self.policies.items() if folder]
         if not self.config.turn_based:
             return trained
-        rounds = sorted({place_of(agent)[1] for agent in trained}, reverse=True)
-        now = rounds[iteration * len(rounds) // self.config.iterations]
+        rounds, first = sorted({place_of(agent)[1] for agent in trained}, reverse=True), self.config.verifier_iterations
+        now = rounds[(iteration - first) * len(rounds) // (self.config.iterations - first)]
         return [agent for agent in trained if place_of(agent)[1] == now]
+
+    def trainables(self, run: Run) -> Sequence[Trainable]:
+        """The verifier, if it is trained."""
+        config = self.config
+        if not config.verifier_iterations:
+            return ()
+        self.verifier = ResponseVerifier(run, config.verifier_learning_rate, config.micro_batch)
+        return (self.verifier.trainable,)
+
+    def update_critic(self, batch: Batch) -> Mapping[str, float]:
+        """Train the verifier in its iterations."""
+        if self.verifier is None or not self.learns_verifier(batch.iteration):
+            return {}
+        responses = _responses(batch.episodes)
+        tests = batch.verify([(batch.episodes[view.row], view.places[0] + 1) for view in responses])
+        seed = derive_seed(batch.seed, self.name, "verifier", batch.iteration)
+        read = self.verifier.tokens_read
+        metrics = self.verifier.train([view.episode for view in responses], tests, self.config.verifier_epochs, seed)
+        self.count_scored(self.verifier.tokens_read - read)
+        return {**metrics, **_means(_by_round(responses, tests, len(batch.episodes)))}
+
+    def learns_verifier(self, iteration: int) -> bool:
+        """Whether the verifier is trained in an iteration, and the policies are not."""
+        return iteration < self.config.verifier_iterations
+
+    def credits(self, batch: Batch) -> Iterable[Credit]:
+        """None while the verifier learns."""
+        if not self.learns_verifier(batch.iteration):
+            yield self.credit(batch)
 
     def scores(self, batch: Batch) -> list[Scores]:
         """Step 2: the scores of all debates."""
-        episodes, said = batch.episodes, list[tuple[int, int, int, int]]()
-        for row, episode in enumerate(episodes):
-            said += [(row, n, *place_of(turn.agent)) for n, turn in enumerate(episode.turns, 1) if any(place_of(turn.agent))]
-        by_round: list[dict[int, dict[int, float]]] = [{} for _ in episodes]
-        for (row, _, coder, turn), score in zip(said, batch.verify([(episodes[row], n) for row, n, *_ in said]), strict=True):
-            by_round[row].setdefault(turn, {})[coder] = score
-        return [[of_debate[turn] for turn in sorted(of_debate)] for of_debate in by_round]
+        responses = _responses(batch.episodes)
+        if self.verifier is None:
+            scores = batch.verify([(batch.episodes[view.row], view.places[0] + 1) for view in responses])
+        else:
+            read = self.verifier.tokens_read
+            scores = self.verifier.scores([view.episode for view in responses])
+            self.count_scored(self.verifier.tokens_read - read)
+        return _by_round(responses, scores, len(batch.episodes))
 
     def reward(self, scores: Scores, agent: str) -> float:
         """Steps 3 and 4: the return of an agent's response, or of the interviewer's turns, with the bonus."""
@@ -225,7 +267,14 @@ class MAPoRL(TokenPPO):
         at_once = max(1, min(count, config.tasks * config.group))
         debated = Work(turns=count, utterances=count, sampled=count * lengths.agent, prompts=count * prompt, at_once=at_once)
         reads = 2.0 if self.uses_reference else 1.0
-        debated += training(count, prompt + lengths.agent, lengths.agent, batch, config.micro_batch, config.epochs, reads=reads)
+        tokens, learnt = prompt + lengths.agent, config.verifier_iterations / config.iterations
+        trained = (1 - learnt) * count
+        debated += training(trained, tokens, lengths.agent, batch, config.micro_batch, config.epochs, reads=reads)
+        if learnt:
+            debated += reading(trained, config.micro_batch, tokens, 1)
+            debated += training(
+                learnt * count, tokens, 1, config.micro_batch, config.micro_batch, config.verifier_epochs, reads=1
+            )
         played = super().work(run, lengths)[self.name] if config.interviewer else self.played_work(run, lengths)
         return {self.name: played + debated}
 
@@ -234,6 +283,20 @@ def _paid(episode: Episode, reward: float) -> Episode:
     """An episode whose last turn alone has a reward."""
     *before, last = episode.turns
     return replace(episode, turns=[*(replace(turn, reward=0.0) for turn in before), replace(last, reward=reward)])
+
+
+def _responses(episodes: Sequence[Episode]) -> list[View]:
+    """The coders' views of all debates, each with its response."""
+    return [view for view in views_of(episodes, None) if any(place_of(view.agent))]
+
+
+def _by_round(responses: Sequence[View], scores: Sequence[float], debates: int) -> list[Scores]:
+    """Scores of responses as those of debates."""
+    by_round: list[dict[int, dict[int, float]]] = [{} for _ in range(debates)]
+    for view, score in zip(responses, scores, strict=True):
+        coder, turn = place_of(view.agent)
+        by_round[view.row].setdefault(turn, {})[coder] = score
+    return [[of_debate[turn] for turn in sorted(of_debate)] for of_debate in by_round]
 
 
 def _means(scores: Sequence[Scores]) -> dict[str, float]:

@@ -125,7 +125,7 @@ def train_with_a_kill(monkeypatch):
 
 @pytest.fixture
 def train_with_a_kill_in_credit(monkeypatch):
-    """Function: an on-policy algorithm with any number of policies, a run -> trains it, killed in the second iteration's credit and started again."""
+    """Function: an on-policy algorithm with any number of policies, a run -> trains it, killed in the second credit and started again."""
 
     def train(algorithm, run):
         kind, seen = type(algorithm), []
@@ -133,7 +133,7 @@ def train_with_a_kill_in_credit(monkeypatch):
 
         def credit(self, batch):
             seen.append(batch.iteration)
-            if seen == [0, 1]:
+            if seen == [seen[0], seen[0] + 1]:
                 raise KeyboardInterrupt
             return original(self, batch)
 
@@ -142,6 +142,7 @@ def train_with_a_kill_in_credit(monkeypatch):
             with pytest.raises(KeyboardInterrupt):
                 algorithm.train(run)
             algorithm.train(run)
-        assert seen == [0, 1, *range(1, algorithm.config.iterations)]
+        first = seen[0]
+        assert seen == [first, first + 1, *range(first + 1, algorithm.config.iterations)]
 
     return train

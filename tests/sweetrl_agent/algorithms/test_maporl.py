@@ -1,4 +1,4 @@
-"""MAPoRL: returns and bonus against slow loops, the sign of the bonus and the original; which tokens are paid for what; co-training on a game with a known optimum; resume."""
+"""MAPoRL: returns and bonus against slow loops, the sign of the bonus and the original; which tokens are paid for what; co-training on a game with a known optimum."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from colbench_gym.files import read_rows
 from sweetrl_agent.algorithms.maporl import MAPoRL, MAPoRLConfig, influence_return, persuasion_bonus
 from sweetrl_agent.core.batch import Batch
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Turn
 from sweetrl_agent.evaluation import comparison_job
-from sweetrl_agent.evaluation.costs import ledger
-from sweetrl_agent.trainers.learner import Learner
-from sweetrl_agent.trainers.run import Run
 from sweetrl_agent.trainers.views import select, views_of
 from tests.sweetrl_agent.core.toys import TabularPolicy, dialogues, played
 from tests.sweetrl_agent.team_games import WORDS, Bits
@@ -280,85 +276,17 @@ def test_a_debate_gets_better_with_its_rounds_where_both_coders_are_trained_and_
     assert solo == pytest.approx([0.5, 0.5], abs=0.1)
 
 
-# ---- in a run -------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def make_run(tmp_path, tiny_model_folder):
-    """Function: name, settings -> a run of the debate about letters on the tiny model."""
-
-    def make_it(name, **settings):
-        of_algorithm = {
-            "tasks": 8, "rounds": 2, "iterations": 4, "learning_rate": 1e-2, "critic_learning_rate": 1e-1, "epochs": 2, **settings
-        }  # fmt: skip
-        given = {
-            "algorithms": ["maporl"], "output": tmp_path / name, "env": "tests.sweetrl_agent.team_games:Debate-v0", "tasks": "seeds:0-7",
-            "test_tasks": "seeds:10-11", "model": tiny_model_folder, "dtype": "float32", "sft_dialogues": 0, "system_prompt": "", "max_new_tokens": 4,
-            "threads": 1, "generation_batch": 16, **{f"maporl.{name}": value for name, value in of_algorithm.items()},
-        }  # fmt: skip
-        return Run(comparison_job.parse([], given)[1])
-
-    return make_it
-
-
-def test_language_models_debate_better_with_training_and_the_interviewer_stays_as_it_is(make_run, tiny_model_folder):
-    run = make_run("run", iterations=10, tasks=16, epochs=4, policies="agent", learning_rate=2e-2)
-    run.config.algorithms["maporl"].train(run)
-    rows = read_rows(run.path("metrics.jsonl"))
-    for name in ("round_1", "round_2"):
-        scores = [row[name] for row in rows]
-        assert np.mean(scores[-3:]) > np.mean(scores[:3]) + 0.1, scores
-    assert rows[-1]["verified_turns"] == 10 * 16 * 4 and rows[-1]["episodes"] == 10 * 16
-    assert sorted(path.name for path in run.path("maporl").iterdir()) == ["coder1", "coder2"]
-    policies = run.config.algorithms["maporl"].load(run)
-    assert policies["coder1_1"] is policies["coder1_2"] is not policies["coder2_1"]
-    (initial,), (trained,) = (
-        [policies[agent].generate([[{"role": "user", "content": "I need it."}]], [0])[0].log_probs]
-        for agent in ("interviewer", "coder1_1")
-    )
-    (untrained,) = run.load_policy().generate([[{"role": "user", "content": "I need it."}]], [0])
-    assert initial == untrained.log_probs != trained
-    costs = ledger(run, ["maporl"])["maporl"]
-    assert costs["sandbox_runs"] == 0, "this game has no sandbox"
-    assert "trained_tokens" not in costs["agents"].pop("interviewer"), "it is not trained"
-    assert sum(of["trained_tokens"] for of in costs["agents"].values()) == costs["trained_tokens"]
-    assert all(of["trained_tokens"] > 0 and of["dialogues"] == 160 for of in costs["agents"].values()), (
-        "policies of two rounds each"
-    )
-
-
-@pytest.mark.parametrize("settings", [{"turn_based": True, "interviewer": True}, {"policies": "one", "trained_coders": 1}])
-def test_a_run_that_was_killed_ends_with_the_same_files(make_run, train_with_a_kill_in_credit, settings):
-    whole, cut = (make_run(name, tasks=2, iterations=3, **settings) for name in ("whole", "cut"))
-    whole.config.algorithms["maporl"].train(whole)
-    train_with_a_kill_in_credit(cut.config.algorithms["maporl"], cut)
-    files = [
-        {path.relative_to(run.path(".")): path.read_bytes() for path in run.path("maporl").rglob("*.*")} for run in (whole, cut)
-    ]
-    assert files[0] == files[1] and len(files[0]) > 2
-    assert read_rows(whole.path("metrics.jsonl")) == read_rows(cut.path("metrics.jsonl"))
-
-
-def test_a_round_that_is_not_trained_keeps_its_weights(make_run, monkeypatch):
-    run, steps, update = make_run("run", tasks=2, iterations=2, turn_based=True), [], Learner.update
-
-    def noted(self, episodes, *rest):
-        steps.append((self.trainable.name, len(episodes)))
-        return update(self, episodes, *rest)
-
-    monkeypatch.setattr(Learner, "update", noted)
-    run.config.algorithms["maporl"].train(run)
-    rounds = [[name for name, count in steps[4 * n : 4 * n + 4] if count] for n in (0, 1)]
-    assert rounds == [["coder1_2", "coder2_2"], ["coder1_1", "coder2_1"]]
-
-
 def test_every_block_of_turn_based_training_has_an_iteration():
     for given, least in (({}, 3), ({"interviewer": True}, 4)):
         assert MAPoRLConfig(turn_based=True, iterations=least, **given)
         with pytest.raises(
-            ValueError, match=f"`iterations` must be at least {least} with `turn_based`, one for each block, got {least - 1}"
+            ValueError, match=f"`iterations` must be at least {least}, with `turn_based`, one for each block, got {least - 1}"
         ):
             MAPoRLConfig(turn_based=True, iterations=least - 1, **given)
+    with pytest.raises(ValueError, match="`iterations` must be at least 31, above `verifier_iterations`, got 30"):
+        MAPoRLConfig(verifier_iterations=30)
+    late = MAPoRL(MAPoRLConfig(turn_based=True, rounds=3, iterations=7, verifier_iterations=4))
+    assert [late.in_training(iteration)[0] for iteration in (4, 5, 6)] == ["coder1_3", "coder1_2", "coder1_1"]
 
 
 @pytest.mark.parametrize(
