@@ -255,13 +255,14 @@ class Bidirectional(RandomActions):
         teacher = self.teacher(run, done)
         student, played = self.learn(run, path, done, teacher)
         write_rows(_feedback_file(run, done + 1), rows_of(played.steps, run.record.actions(run.config)))
-        learnt = self.teach(run, done + 1)
+        feedback = self.feedback(run, done + 1)
+        learnt = self.teach(run, done + 1, feedback)
         costs = {
             "episodes": len(played.returns), "environment_turns": len(played.steps), "generated_tokens": 0,
             TRAINED_TOKENS: learnt.pop(TRAINED_TOKENS, 0), SCORED_TOKENS: teacher.scored_tokens,
         }  # fmt: skip
         costs = {key: count + (metrics[-1][key] if metrics else 0) for key, count in costs.items()}
-        row = {"stage": self.name, "step": done + 1, **_measured(played), **learnt, **costs, SECONDS: clock.seconds()}
+        row = {"stage": self.name, "step": done + 1, **_measured(played, feedback), **learnt, **costs, SECONDS: clock.seconds()}
         Checkpoint(path, [student]).save([*metrics, row])
         shutil.rmtree(_teacher_folder(run, done), ignore_errors=True)
         return [*metrics, row]
@@ -296,14 +297,14 @@ class Bidirectional(RandomActions):
             model.learn(config.steps, callback=observer)
         return student, observer.played
 
-    def teach(self, run: Run, number: int) -> dict[str, float]:
+    def teach(self, run: Run, number: int, feedback: Sequence[StateFeedback]) -> dict[str, float]:
         """Train the teacher on the feedback of the first `number` rounds, if the settings say so; returns metrics."""
         from sweetrl_agent.trainers.teacher_training import train_on_preferences, train_on_turns
 
         config, actions, folder = self.config, run.record.actions(run.config), _teacher_folder(run, number)
         if config.feedback not in (PAIRS, SFT):
             return {}
-        feedback, stage, rows = self.feedback(run, number), f"{self.name} {TEACHER}", list[Row]()
+        stage, rows = f"{self.name} {TEACHER}", list[Row]()
         if config.feedback == PAIRS:
             taught: Sequence[Any] = preferences(feedback, actions, config.least_difference, config.pairs_per_state)
             if taught:
@@ -340,12 +341,13 @@ def _proposed(observations: NDArray[np.float32], count: int) -> NDArray[np.float
     return observations[:, -count:].astype(np.float64)
 
 
-def _measured(played: Played) -> dict[str, float]:
-    """Mean return and length of a round's episodes; how often the student did what was proposed, and what that was worth."""
+def _measured(played: Played, feedback: Sequence[StateFeedback]) -> dict[str, float]:
+    """Mean return and length of a round's episodes; how often the student did what was proposed, and what that was worth; states with feedback so far, and the share of them with several actions to compare."""
     proposed = np.array([int(log_probs.argmax()) == action for _, log_probs, action, _ in played.steps])
     advantages = np.array([advantage for *_, advantage in played.steps])
     means = {"return": played.returns, "turns": played.turns, "agreement": proposed, "proposal_advantage": advantages[proposed]}
-    return {name: float(np.mean(values)) for name, values in means.items() if len(values)}
+    means["compared"] = np.array([len(state.advantages) > 1 for state in feedback])
+    return {"states": len(feedback), **{name: float(np.mean(values)) for name, values in means.items() if len(values)}}
 
 
 def _teacher_folder(run: Run, number: int | None = None) -> Path:

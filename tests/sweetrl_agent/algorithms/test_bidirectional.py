@@ -323,6 +323,12 @@ def test_the_teacher_learns_what_the_student_found_out(feedback, make_signals):
     assert measured[0] <= 2 / 6 < measured[1] and measured[2] >= 5 / 6, measured
     first, last = read_rows(run.path("metrics.jsonl"))
     assert last["agreement"] > first["agreement"] + 0.2 and last["return"] > 0.6
+    feedback = algorithm.feedback(run, 2)
+    assert last["states"] == len(feedback) >= first["states"]
+    assert (
+        last["compared"] == pytest.approx(sum(len(state.visits) > 1 for state in feedback) / len(feedback))
+        and last["compared"] > 0.5
+    )
     assert (
         last["num_input_tokens_seen"] > first["num_input_tokens_seen"] > 0
         and last["scored_tokens"] > first["scored_tokens"] > 0
@@ -342,10 +348,10 @@ def test_rounds_after_a_kill_are_the_same_byte_for_byte(make_signals, monkeypatc
     whole.algorithm.train(whole)
     original = Bidirectional.teach
 
-    def teach(self, run, number):
+    def teach(self, run, number, feedback):
         if number == 2:
             raise KeyboardInterrupt
-        return original(self, run, number)
+        return original(self, run, number, feedback)
 
     with monkeypatch.context() as patch:
         patch.setattr(Bidirectional, "teach", teach)
