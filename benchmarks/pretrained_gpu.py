@@ -147,6 +147,7 @@ def tokens_of(run: Any, stage: str, seconds: float) -> Row:
     metrics, times = (
         [r for r in read_rows(run.path(f"{name}.jsonl")) if r["stage"] == stage] for name in ("metrics", "timings")
     )
+    metrics = [r for r in metrics if TRAINED_TOKENS in r]  # not those of collected dialogues
     trained, steps = (int(metrics[-1][TRAINED_TOKENS]), ceil(work.steps)) if metrics else (0, 0)
     backward = min(run.config.model.lora_layers or shape.layers, shape.layers) / shape.layers
     row: Row = {"sampled": sampled, "trained": trained, "steps": steps}

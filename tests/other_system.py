@@ -18,7 +18,7 @@ import os
 import platform
 import runpy
 import select
-import shutil  # noqa: F401
+import shutil
 import signal
 import subprocess  # noqa: F401
 import sys
@@ -44,6 +44,9 @@ SIGNALS = ("SIGKILL", "SIGALRM", "SIGPIPE", "SIGHUP", "SIGUSR1", "SIGCHLD", "set
 def become(name: str) -> None:
     """Take away what the system has not. `/proc` is still there: it is read only where a file that is missing is expected."""
     is_windows = name == "win32"
+    if is_windows:
+        usage = shutil.disk_usage(".")  # which does without `statvfs` there
+        shutil.disk_usage = lambda path: usage
     for module in MODULES if is_windows else ():
         sys.modules[module] = None  # type: ignore[assignment]
     lost = {os: (*LINUX, *(POSIX if is_windows else ()))}

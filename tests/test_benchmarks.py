@@ -125,7 +125,6 @@ def on_a_gpu(tmp_path_factory):
     return json.loads(output.read_text())
 
 
-@pytest.mark.slow
 def test_the_stages_of_a_pretrained_model_are_measured(on_a_gpu):
     assert list(on_a_gpu["seeds"]) == ["0", "1"] and on_a_gpu["failed"] == []
     for seed in on_a_gpu["seeds"].values():
@@ -142,7 +141,6 @@ def test_the_stages_of_a_pretrained_model_are_measured(on_a_gpu):
     assert on_a_gpu["sampling"]["transformers"]["tokens_per_s"] > 0
 
 
-@pytest.mark.slow
 def test_what_a_pretrained_model_asks_is_compared_over_its_seeds(on_a_gpu):
     agents = {row["agent"]: row for row in on_a_gpu["agents"]}
     assert list(agents) == ["pretrained", "initial", "trained"] and {row["n"] for row in agents.values()} == {8}

@@ -37,7 +37,7 @@ def run(tmp_path):
     ("system", "command"), [
         ("win32", "colbench_gym ColBench-Frontend-v0"), ("win32", "colbench_gym.play --help"), ("win32", "colbench_gym.grade --help"),
         ("win32", "colbench_gym.evaluate --help"), ("win32", "sweetrl_agent"), ("win32", "sweetrl_agent.config"), ("darwin", "colbench_gym"),
-        ("darwin", "sweetrl_agent"), pytest.param("win32", "sweetrl_agent.train --help", marks=pytest.mark.slow),
+        ("darwin", "sweetrl_agent"), ("win32", "sweetrl_agent.train --help"),
     ],
 )  # fmt: skip
 def test_the_packages_import_and_their_commands_have_help(command, system, run):
@@ -50,7 +50,7 @@ def test_the_packages_import_and_their_commands_have_help(command, system, run):
         ("win32", "colbench_gym.play"), ("win32", "colbench_gym.evaluate random --tasks embedded:test[:2]"), ("win32", "sweetrl_agent.train --dry_run"),
         ("darwin", "sandboxes check"), ("darwin", "colbench_gym.play --env ColBench-Frontend-v0 --sandbox embedded"),
         ("darwin", "colbench_gym.evaluate oracle --env ColBench-Frontend-v0 --tasks embedded:test[:2]"),
-        pytest.param("darwin", "sweetrl_agent.evaluate random", marks=pytest.mark.slow),
+        ("darwin", "sweetrl_agent.evaluate random"),
     ],
 )  # fmt: skip
 def test_what_needs_linux_says_so_in_one_sentence(command, system, run):
@@ -73,7 +73,6 @@ def test_games_are_played(system, run):
     assert run(system, "colbench_gym.play --env LMRL-Maze-v0", "move up\n").returncode == 1  # the input ends before the game
 
 
-@pytest.mark.slow
 @systems
 def test_agents_are_evaluated_and_trained_on_games(system, run, tmp_path):
     assert run(system, "sweetrl_agent.evaluate random --env LMRL-Maze-v0 --num_tasks 2 --output games").returncode == 0

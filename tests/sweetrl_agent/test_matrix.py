@@ -19,7 +19,12 @@ from .matrix import GAME, OPENED, TRAIN, YES, agreed, call, read, row
 from .vowels_game import write_behaviour
 
 LLAMA = FAMILIES["llama-3"]
-pytestmark = pytest.mark.filterwarnings("ignore:Could not find a config file")  # peft, of a base that is an adapter
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Could not find a config file"),  # peft, of a base that is an adapter
+    pytest.mark.filterwarnings(
+        "ignore:The following (rank|alpha)_pattern keys did not match"
+    ),  # peft, of experts that get no adapter
+]
 
 
 def test_the_recorded_matrix_has_no_third_outcome():
