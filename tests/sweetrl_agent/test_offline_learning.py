@@ -1,4 +1,4 @@
-"""Offline algorithms improve on random behaviour in a corridor whose optimum is known; minutes, so only by `-m slow`."""
+"""Offline algorithms improve on random behaviour in a corridor whose optimum is known."""
 
 from __future__ import annotations
 
@@ -58,19 +58,18 @@ def _random_episodes(count):
         yield Episode(str(number), 0, messages[:-1], turns, metrics, sum(turn.reward for turn in turns))
 
 
-@pytest.mark.slow
 def test_mc_and_ilql_walk_to_the_goal_that_random_behaviour_wanders_to(corridor, tmp_path):
     file = tmp_path / "data.jsonl"
     write_rows(file, [episode.to_row() for episode in _random_episodes(400)])
     given = {
         "env": corridor, "demonstrations": file, "sft_dialogues": 400, "sft_epochs": 3, "tiny_hidden_size": 64, "tiny_layers": 2,
-        "tiny_vocab_size": 320, "max_new_tokens": 6, "temperature": 1.0, "test_tasks": "seeds:1000000-1000059", "threads": 1, "seeds": 1,
+        "tiny_vocab_size": 320, "max_new_tokens": 6, "temperature": 1.0, "history": 0, "test_tasks": "seeds:1000000-1000059", "threads": 1, "seeds": 1,
         "mc.batch": 16, "mc.epochs": 5, "mc.cql": 1.0, "mc.beta": 4,
-        "ilql.batch": 16, "ilql.epochs": 24, "ilql.polyak": 0.2, "ilql.tau": 0.9, "ilql.cql": 0.1, "ilql.beta": 16,
+        "ilql.batch": 16, "ilql.epochs": 12, "ilql.polyak": 0.2, "ilql.tau": 0.9, "ilql.cql": 0.1, "ilql.beta": 16,
         "output": tmp_path / "run",
     }  # fmt: skip
     words = [f"--{name}={value}" for name, value in given.items()]
     assert compare.main([*words, "--algorithms", "bc", "mc", "ilql"]) == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())["algorithms"]
     found = {name: of["test"]["return"] for name, of in results.items()}
-    assert found["bc"] < -12 and found["mc"] > -6 and found["ilql"] > -8, found
+    assert found["bc"] < -12 and found["mc"] > -6 and found["ilql"] > -6, found
