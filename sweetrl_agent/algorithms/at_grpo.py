@@ -78,6 +78,10 @@ class ATGRPO(GRPO):
         """See `Algorithm`."""
         return {agent: f"{self.name}/{agent if self.config.policies == 'agent' else 'team'}" for agent in self.config.agents}
 
+    def settings_for(self, agents: Sequence[str]) -> str:
+        """See `Algorithm`."""
+        return f"--{self.name}.agents {' '.join(agents)}"
+
     def credit(self, batch: Batch) -> Credit:
         """Steps 1 to 4; logs the share of groups whose rewards differ, and what the dialogues that went on with the best have earned."""
         candidates, advantages, differ, ended = list[Episode](), list[list[float]](), list[float](), list[float]()

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
@@ -95,11 +95,16 @@ class MALT(Algorithm):
 
     name, title, Config = "malt", "MALT", MALTConfig
     shared, requires, engines = START, frozenset({"snapshot"}), ("transformers", "vllm")
+    is_ordered = True
 
     @property
     def policies(self) -> Mapping[str, str]:
         """See `Algorithm`."""
         return {role: f"{self.name}/{role if self.config.policies == 'role' else 'team'}" for role in self.config.roles}
+
+    def settings_for(self, agents: Sequence[str]) -> str:
+        """See `Algorithm`; an agent that speaks again has no level of the tree."""
+        return "" if any("#" in agent for agent in agents) else f"--{self.name}.roles {' '.join(agents)}"
 
     def refuse_model(self, model: Any) -> None:
         """See `Algorithm`; DPO compares whole dialogues, which the agents must read."""

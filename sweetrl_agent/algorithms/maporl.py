@@ -184,6 +184,13 @@ class MAPoRL(TokenPPO):
                 )
         return folders
 
+    def settings_for(self, agents: Sequence[str]) -> str:
+        """See `Algorithm`; for a debate alone."""
+        first, *coders = agents or ("",)
+        of_coders, of_rounds = (set(numbers) for numbers in zip(*map(place_of, coders), strict=True)) if coders else ({0}, {0})
+        is_debate = first == INTERVIEWER and 0 not in of_coders and len(coders) == len(of_coders) * len(of_rounds)
+        return f"--{self.name}.coders {len(of_coders)} --{self.name}.rounds {len(of_rounds)}" if is_debate else ""
+
     def in_training(self, iteration: int) -> list[str]:
         """The agents that are trained in an iteration."""
         trained = [agent for agent, folder in self.policies.items() if folder]
@@ -211,7 +218,7 @@ class MAPoRL(TokenPPO):
         read = self.verifier.tokens_read
         metrics = self.verifier.train([view.episode for view in responses], tests, self.config.verifier_epochs, seed)
         self.count_scored(self.verifier.tokens_read - read)
-        return {**metrics, **_means(_by_round(responses, tests, len(batch.episodes)))}
+        return {**metrics, **_means("round", _by_round(responses, tests, len(batch.episodes)))}
 
     def learns_verifier(self, iteration: int) -> bool:
         """Whether the verifier is trained in an iteration, and the policies are not."""
@@ -257,7 +264,12 @@ class MAPoRL(TokenPPO):
             merge([(views, getattr(credit, what)) for views, credit in columns], episodes, per_token=True)
             for what in ("advantages", "returns")
         )
-        return Credit(advantages, returns, metrics=_means(scores), agents=self.in_training(batch.iteration))
+        return Credit(
+            advantages,
+            returns,
+            metrics=_means("round" if self.verifier is None else "verifier_round", scores),
+            agents=self.in_training(batch.iteration),
+        )
 
     def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
         """See `Algorithm`: the dialogues, and the responses, each behind the dialogue and what the coders said before."""
@@ -299,8 +311,8 @@ def _by_round(responses: Sequence[View], scores: Sequence[float], debates: int) 
     return [[of_debate[turn] for turn in sorted(of_debate)] for of_debate in by_round]
 
 
-def _means(scores: Sequence[Scores]) -> dict[str, float]:
-    """Mean score of the responses of every round."""
+def _means(name: str, scores: Sequence[Scores]) -> dict[str, float]:
+    """Mean score of the responses of every round, "NAME_1" and so on."""
     rounds = range(max(map(len, scores), default=0))
     of_rounds = [[value for debate in scores if turn < len(debate) for value in debate[turn].values()] for turn in rounds]
-    return {f"round_{turn}": fmean(values) for turn, values in enumerate(of_rounds, 1)}
+    return {f"{name}_{turn}": fmean(values) for turn, values in enumerate(of_rounds, 1)}

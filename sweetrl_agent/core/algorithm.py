@@ -7,7 +7,7 @@ algorithm `mine` is `--mine.rate` on the command line; in YAML files and in Pyth
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -54,6 +54,7 @@ class Algorithm:
         engines: Engines that can sample from its agent, from `ModelArguments.engine`.
         packages: Optional packages that it needs, as (module, argument of `sandboxes.extras.pip_install`).
         is_discrete: Its agent chooses discrete dialogue actions and writes no text of its own.
+        is_ordered: Its agents speak in the order of `policies`.
     """
 
     name: str = ""
@@ -65,6 +66,7 @@ class Algorithm:
     engines: tuple[str, ...] = ("transformers", "vllm", "server")
     packages: tuple[tuple[str, str], ...] = ()
     is_discrete: bool = False
+    is_ordered: bool = False
 
     def __init__(self, config: Any = None) -> None:
         """Store the settings; None for the defaults."""
@@ -87,6 +89,10 @@ class Algorithm:
         "" is the initial policy, for an agent that is not trained; {} if none is.
         """
         return {AGENT: f"{self.name}/agent"}
+
+    def settings_for(self, agents: Sequence[str]) -> str:
+        """Settings, as words of a command, with which it trains the agents of these names; "" if there are none."""
+        return ""
 
     @property
     def folders(self) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 
 import numpy as np
 import torch
@@ -69,16 +68,17 @@ class ResponseVerifier:
             seed: Seed of the orders.
 
         Returns:
-            "verifier_loss", in nats, and "verifier_right", the share of responses that it has on the side of 1/2 where their score is: both before this training.
+            "verifier_loss", in nats, and "verifier_auc", how often a right response (above 1/2) has a higher probability than a wrong one, a tie half; absent if all
+            are on one side. Both before this training.
         """
         rows, rng = self._encoded(responses), np.random.default_rng(seed)
         with torch.no_grad():
             logits = torch.cat([self._logits([rows[i] for i in batch]) for batch in self._batches(range(len(rows)))])
         wanted = logits.new_tensor(targets)
-        metrics = {
-            "verifier_loss": float(binary_cross_entropy_with_logits(logits, wanted)),
-            "verifier_right": fmean(((logits > 0) == (wanted > 0.5)).tolist()),
-        }
+        metrics = {"verifier_loss": float(binary_cross_entropy_with_logits(logits, wanted))}
+        right, wrong = logits[wanted > 0.5], logits[wanted <= 0.5]
+        if len(right) and len(wrong):
+            metrics["verifier_auc"] = float(torch.sign(right[:, None] - wrong).mean()) / 2 + 0.5
         for _ in range(epochs):
             for batch in self._batches(rng.permutation(len(rows)).tolist()):
                 logits = self._logits([rows[i] for i in batch])

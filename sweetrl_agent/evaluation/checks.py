@@ -97,26 +97,34 @@ def _check_agents(config: Config) -> None:
     teams = [algorithm for algorithm in algorithms if algorithm.policies and AGENT not in algorithm.policies]
     of_one = [algorithm for algorithm in algorithms if "collect" in algorithm.shared]
     named = config.record.agents(config) if teams or of_one else ()
-    if of_one and {*named} - {AGENT}:
+    has_trial = config.record.known_trial(config) is None
+    first = _first_agent(config) if teams or (of_one and not named and has_trial) else AGENT
+    if of_one and (others := {*named, first} - {AGENT}):
         raise ValueError(
-            f"{of_one[0].name!r} learns from the dialogues of one agent, and {env} has {', '.join(named)}: take an on-policy algorithm, such as grpo."
+            f"{of_one[0].name!r} learns from the dialogues of one agent, and {env} has {', '.join(named or others)}: "
+            "take an on-policy algorithm, such as grpo."
         )
-    if not teams:
-        return
+    for algorithm in teams:
+        agents = [*algorithm.policies]
+        if algorithm.is_ordered:
+            fits = [*named] == agents if named else first == agents[0]
+        else:
+            fits = {*named} == {*agents} if named else first in agents
+        if not fits:
+            met = f"{env} has {', '.join(named)}" if named else f"in {env} {first!r} speaks first"
+            advice = algorithm.settings_for(named) if named else ""
+            raise ValueError(
+                f"{algorithm.name!r} takes an environment of the agents {', '.join(agents)}{' in this order' * algorithm.is_ordered}, and {met}: "
+                + (f"give {advice}." if advice else "take another environment (`--env`, `--env_kwargs`), or name its agents.")
+            )
+
+
+def _first_agent(config: Config) -> str:
+    """The agent that speaks first in the first task."""
     task = config.record.load_tasks(config.task.tasks, config.task)[0]
     with closing(config.record.environments(config, (task,), 1)) as envs:
         envs.envs[0].reset(seed=0, options={"task_id": task.id})
-        first = getattr(envs.envs[0], "agent", AGENT)
-    for algorithm in teams:
-        agents = ", ".join(algorithm.policies)
-        if first not in algorithm.policies:
-            raise ValueError(
-                f"{algorithm.name!r} takes an environment of the agents {agents}, and in {env} {first!r} speaks first."
-            )
-        if named and {*named} != {*algorithm.policies}:
-            raise ValueError(
-                f"{algorithm.name!r} takes an environment of the agents {agents}, and {env} has {', '.join(named)}."
-            )
+        return getattr(envs.envs[0], "agent", AGENT)
 
 
 def check_comparison(given: CompareArguments, config: Config) -> None:

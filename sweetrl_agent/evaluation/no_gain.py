@@ -7,11 +7,13 @@ proofs: each names a number that is unusual in runs that learn.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from colbench_gym.agents.agent import CUT_TURNS, SILENT_TURNS
 from colbench_gym.evaluation.table import change
 from colbench_gym.files import Row
 from colbench_gym.scoring.intervals import SHARES
+from sweetrl_agent.trainers.running import TRAINED_TOKENS
 
 #: Success of collected or played dialogues below which hardly any differ in their outcome.
 RARE = 0.03
@@ -67,10 +69,14 @@ def _of_collection(collected: Row, metric: str) -> Iterator[str]:
 
 def _of_training(rows: Sequence[Row], name: str, metric: str) -> Iterator[str]:
     played = [row for row in rows if "return" in row]
-    steps = max((row["step"] for row in rows), default=FEWEST_STEPS)
-    if steps < FEWEST_STEPS:
-        more = f"`--{name}.iterations`" if played else "more dialogues (`--num_tasks`) or epochs"
-        yield f"The policy was trained for {steps} {'iterations' if played else 'optimizer steps'}, which are few: {more}."
+    if any("loss" in row for row in rows):  # neither rounds nor trees, whose rows do not count steps
+        if played:
+            steps, what, more = _trained(played), f"in {{}} of {len(played)} iterations", f"`--{name}.iterations`"
+        else:
+            steps = rows[-1]["step"]
+            what, more = f"for {{}} optimizer step{'s' * (steps > 1)}", "more dialogues (`--num_tasks`) or epochs"
+        if steps < FEWEST_STEPS:
+            yield f"The policy was trained {what.format(steps)}, which {'are' if steps > 1 else 'is'} few: {more}."
     rates = [row["success"] for row in played if row.get("success") is not None]
     if rates and metric in SHARES and (rate := sum(rates) / len(rates)) < RARE:
         yield (
@@ -84,6 +90,12 @@ def _of_training(rows: Sequence[Row], name: str, metric: str) -> Iterator[str]:
                 f"The return of its own episodes fell in training, from {first:.3g} (mean of the first {TREND} iterations) to {last:.3g} (the last {TREND}): "
                 f"a lower `--{name}.learning_rate`, or an earlier end."
             )
+
+
+def _trained(rows: Sequence[Row]) -> int:
+    """Number of the rows with more trained tokens than before: in the others a critic alone was trained, or no episode had an advantage."""
+    tokens = [0, *(row.get(TRAINED_TOKENS, 0) for row in rows)]
+    return sum(after > before for before, after in pairwise(tokens))
 
 
 def _of_dialogues(initial: Row, trained: Row) -> Iterator[str]:

@@ -15,7 +15,6 @@ from colbench_gym.files import read_rows
 from sweetrl_agent.algorithms import malt
 from sweetrl_agent.algorithms.malt import MALT, MALTConfig
 from sweetrl_agent.algorithms.malt_tree import Tree, backed_up, grown, sibling_pairs
-from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Turn
 from sweetrl_agent.evaluation import comparison_job
 from sweetrl_agent.evaluation.checks import check
@@ -375,23 +374,10 @@ def test_settings_out_of_range_are_refused(setting, value, error):
         comparison_job.parse([f"--malt.{setting}", value])
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"algorithm": "at_grpo", "at_grpo.agents": ["interviewer", "codr"]}, "'at_grpo' takes .* interviewer, codr, and ColBench-Team-v0 has interviewer, coder"),
-        ({"algorithm": "sweet"}, "'sweet' learns from the dialogues of one agent, and ColBench-Team-v0 has interviewer, coder: take an on-policy"),
-        ({"algorithm": "rft"}, "'rft' learns from the dialogues of one agent"),
-    ],
-)  # fmt: skip
-def test_what_does_not_fit_a_team_is_refused_before_a_run(given, says):
-    with pytest.raises(ValueError, match=f"^{says}"):
-        check(make_config({"env": "ColBench-Team-v0", **given}))
-
-
 def test_an_environment_of_other_agents_and_an_agent_that_forgets_are_refused(make_run, tiny_model_folder):
     with pytest.raises(
         ValueError,
-        match="^'malt' takes an environment of the agents a, b, and in tests.sweetrl_agent.team_games:Team-v0 'generator' speaks first.$",
+        match="^'malt' takes an environment of the agents a, b in this order, and in tests.sweetrl_agent.team_games:Team-v0 'generator' speaks first: take another",
     ):
         check(make_run("run", roles=["a", "b"]).config)
     with pytest.raises(ValueError, match="'malt' compares whole dialogues, .* take `--history -1`, got 0"):

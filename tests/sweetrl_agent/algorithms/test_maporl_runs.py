@@ -71,6 +71,11 @@ def test_a_trained_verifier_learns_from_the_tests_and_then_scores_without_them(m
     losses = [row.get("verifier_loss") for row in rows]
     assert losses[0] == pytest.approx(np.log(2)) and losses[5] < losses[0] - 0.02 and losses[6:] == [None, None], losses
     assert [row["verified_turns"] for row in rows] == [16 * 4 * n for n in (1, 2, 3, 4, 5, 6, 6, 6)], "no test is run any more"
+    assert all(
+        ("round_1" in row, "verifier_round_1" in row) == ((True, False) if n < 6 else (False, True))
+        for n, row in enumerate(rows)
+    )
+    assert rows[0]["verifier_auc"] == 0.5 < rows[5]["verifier_auc"] and "verifier_auc" not in rows[6]
     assert rows[7]["scored_tokens"] > rows[6]["scored_tokens"] > rows[5]["scored_tokens"]
     assert sorted(path.name for path in run.path("maporl").iterdir())[0] == "coder1_1", "policies alone are kept"
 

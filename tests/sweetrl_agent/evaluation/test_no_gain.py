@@ -10,6 +10,7 @@ import pytest
 from sweetrl_agent.evaluation.no_gain import no_gain
 from sweetrl_agent.evaluation.outcome import run_table
 from sweetrl_agent.reporting.run_report import report_page
+from sweetrl_agent.trainers.running import TRAINED_TOKENS
 from tests.sweetrl_agent.reporting.made_up import scores
 
 COLLECTED = {"trajectories": 450, "void": 0, "success": 0.1, "turns": 5.0, "tasks_with_a_success": 40, "outcome_pairs": 120}
@@ -33,7 +34,10 @@ def _results(low=-0.02, high=0.03, metric="tests_passed", metric_bounds=None, ta
 
 
 def _rows(returns, success=0.2):
-    return [{"step": i, "return": value, "success": success} for i, value in enumerate(returns, 1)]
+    return [
+        {"step": i, "return": value, "success": success, "loss": 0.1, TRAINED_TOKENS: 100 * i}
+        for i, value in enumerate(returns, 1)
+    ]
 
 
 def test_a_gain_in_success_or_in_the_metric_needs_no_explanation():
@@ -53,7 +57,9 @@ def test_a_run_that_looks_as_others_is_said_to():
 CAUSES = {
     "rare": ({}, [], COLLECTED | {"success": 0.02}, "2.0% of the 450 collected dialogues succeeded"),
     "pairs": ({}, [], COLLECTED | {"outcome_pairs": 7}, "The 450 collected dialogues have 7 pairs of different outcomes"),
-    "iterations": ({}, _rows([0.2] * 3), {}, "trained for 3 iterations, which are few: `--grpo.iterations`"),
+    "iterations": ({}, _rows([0.2] * 3), {}, "trained in 3 of 3 iterations, which are few: `--grpo.iterations`"),
+    "warm-up": ({}, [row | {TRAINED_TOKENS: max(0, row["step"] - 12)} for row in _rows([0.2] * 20)], {}, "trained in 8 of 20 iterations"),
+    "step": ({}, [{"step": 1, "loss": 0.7}], {}, "trained for 1 optimizer step, which is few"),
     "steps": ({}, [{"step": 4, "loss": 0.7}], {}, "trained for 4 optimizer steps, which are few"),
     "fails": ({}, _rows([0.0] * 20, success=0.01), {}, "1.0% of the episodes that it played in training succeeded"),
     "falls": ({}, _rows([0.3] * 8 + [0.1] * 8), {}, "fell in training, from 0.3 (mean of the first 5 iterations) to 0.1 (the last 5)"),
@@ -62,6 +68,15 @@ CAUSES = {
     "silent": ({"silent_turns": 300}, [], {}, "20% of the trained policy's turns said nothing"),
     "few": ({"low": -0.12, "high": 0.08, "tasks": 20}, [], {}, "20 tasks cannot show a small gain: the interval is 10 points to either side"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[{"step": 1, "success": 0.2, TRAINED_TOKENS: 900}], [{"step": i, "return": 0.2, TRAINED_TOKENS: 9} for i in (1, 2)]],
+)
+def test_trees_and_rounds_are_no_steps(rows):
+    _, *causes = no_gain(_results(), "malt", rows, {})
+    assert len(causes) == 1 and causes[0].startswith("None of the usual causes")
 
 
 @pytest.mark.parametrize(("results", "rows", "collected", "sentence"), CAUSES.values(), ids=CAUSES)
