@@ -29,10 +29,18 @@ class TextAEC(AECEnv[str, dict[str, str], str]):
 
     Args:
         env: The environment, whose `env.unwrapped.agents` names all agents.
+
+    Raises:
+        ValueError: If it names none.
     """
 
     def __init__(self, env: gym.Env[str, str]) -> None:
         super().__init__()
+        agents = getattr(env.unwrapped, "agents", ())
+        if not agents:
+            raise ValueError(
+                f'{env.unwrapped} names no agents: give it an attribute `agents`, the names of all, and `info["agent"]`, who speaks next.'
+            )
         self.env = env
         self.render_mode = env.render_mode
         self.metadata = {
@@ -40,7 +48,7 @@ class TextAEC(AECEnv[str, dict[str, str], str]):
             "name": env.spec.id if env.spec else type(env.unwrapped).__name__,
             "is_parallelizable": False,
         }
-        self.possible_agents = list(env.unwrapped.agents)  # type: ignore[attr-defined]
+        self.possible_agents = list(agents)
         self.observation_spaces = {agent: gym.spaces.Dict({"text": env.observation_space}) for agent in self.possible_agents}
         self.action_spaces = dict.fromkeys(self.possible_agents, env.action_space)
 

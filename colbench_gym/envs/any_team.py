@@ -14,7 +14,7 @@ from colbench_gym.envs.team_roles import HAND_OVER, NOTE_CHARS, Role, check_chan
 from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.scoring.vote import plurality
-from colbench_gym.spaces import ASCII, elapsed_steps, set_elapsed_steps
+from colbench_gym.spaces import ASCII, UnicodeText, elapsed_steps, set_elapsed_steps
 from sandboxes.arguments import typed
 
 
@@ -27,7 +27,7 @@ class AnyTeamEnv(gym.Env[str, str]):
 
     ## Observation
     Text. For the first role, what the environment says; "Sent:" and the team's message precede it if that is not the role's own. For the others what their role reads of
-    the dialogue and of the deliberation.
+    the dialogue and of the deliberation. Instructions name a marker only if answers have one.
 
     ## Action
     Text: a message to the environment, a note, a critique or an answer. Thoughts are removed as the environment does, else between known marks. `step_cut` is `step` for a message that the limit of tokens cut; if it is sent
@@ -67,9 +67,18 @@ class AnyTeamEnv(gym.Env[str, str]):
         check_channel(note_chars, choose)
         team = make_team(roles)
         self.env: gym.Env[Any, Any] = env if isinstance(env, gym.Env) else gym.make(env, **(env_kwargs or {}))
+        name = self.env.spec.id if self.env.spec else type(self.env.unwrapped).__name__
+        if not isinstance(self.env.action_space, gym.spaces.Text | UnicodeText):
+            raise ValueError(
+                f"`env` must be an environment whose actions are texts, and those of {name!r} are of {self.env.action_space}."
+            )
+        if len(agents := getattr(self.env.unwrapped, "agents", ())) > 1:
+            raise ValueError(f"`env` must be an environment of a single agent, and {name!r} has {', '.join(agents)}.")
         is_ours = isinstance(self.env.unwrapped, ColBenchEnv)
         self.marker = (ANSWER_MARKER if is_ours else "") if marker is None else marker
-        self.roles = team.roles[bool(team.is_debate and not self.marker) :]
+        first, *others = team.roles
+        first = replace(first, ending=first.ending.replace(ANSWER_MARKER, self.marker) if self.marker else "")
+        self.roles = tuple(others) if team.is_debate and not self.marker else (first, *others)
         self.note_chars, self.choose = note_chars, choose
         self.observation_space = gym.spaces.Text(10_000_000, min_length=0, charset=ASCII)
         self.action_space = gym.spaces.Text(1_000, min_length=0, charset=ASCII)
@@ -163,7 +172,7 @@ class AnyTeamEnv(gym.Env[str, str]):
         """What the agent that speaks next is told."""
         role = self._role
         if role.name in self._met:
-            role = replace(role, instruction="")
+            role = replace(role, instruction="", ending="")
         said = {answer["agent"]: answer["text"] for answer in self._said}
         if role.talks:
             return role.first_message(self._news(), said)

@@ -28,12 +28,13 @@ class Role:
 
     Attributes:
         name: Name of its agent.
-        instruction: What the agent is told; its first observation begins with it.
+        instruction: What the agent is to do.
         talks: Whether it talks with the human. Otherwise it says one message.
         writes: What it hands over: an "answer", of which a draft is one; a "note"; or a "critique".
         hears: Whether it reads the dialogue with the human; if not, it reads the request alone.
         reads: Heading and author of each message that it reads besides.
         answers: Whether its last message is an answer that may be graded; among several the team chooses.
+        ending: How it ends its dialogue, in a sentence.
     """
 
     name: str
@@ -43,6 +44,12 @@ class Role:
     hears: bool = False
     reads: tuple[tuple[str, str], ...] = ()
     answers: bool = False
+    ending: str = ""
+
+    @property
+    def told(self) -> str:
+        """What the agent is told; its first observation begins with it."""
+        return f"{self.instruction} {self.ending}".strip()
 
     @property
     def marker(self) -> str:
@@ -57,7 +64,7 @@ class Role:
             said: What earlier roles handed over, by name.
         """
         read = (f"{heading}\n{said[author]}" for heading, author in self.reads)
-        return "\n\n".join(filter(None, (self.instruction, opening, *read)))
+        return "\n\n".join(filter(None, (self.told, opening, *read)))
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,7 @@ def make_team(spec: str) -> Team:
     Raises:
         ValueError: If it is none of these.
     """
+    spec = spec.replace(" ", "")
     if match := _DEBATE.fullmatch(spec):
         return _debate(int(match[1]), int(match[2]))
     if match := _PASSES.fullmatch(spec):
@@ -108,8 +116,9 @@ def _debate(coders: int, rounds: int) -> Team:
     roles = [
         Role(
             "interviewer",
-            f"You talk with the human for your colleagues, who read it and write the answer. End with {ANSWER_MARKER}",
+            "You talk with the human for your colleagues, who read it and write the answer.",
             True,
+            ending=f"End with {ANSWER_MARKER}",
         )
     ]
     for turn in range(1, rounds + 1):
@@ -143,11 +152,12 @@ def _passes(count: int) -> Team:
 
 _TEAMS = {
     SPECS[0]: (
-        Role("interviewer", f"You talk with the human. Your colleague reads only the request and your note, and writes the answer. End with {HAND_OVER} and the note.", True, "note"),
+        Role("interviewer", "You talk with the human. Your colleague reads only the request and your note, and writes the answer.", True, "note",
+             ending=f"End with {HAND_OVER} and the note."),
         Role("coder", "You write the answer. Your colleague has talked with the human.", reads=(("Note of your colleague:", "interviewer"),), answers=True),
     ),
     SPECS[1]: (
-        Role("generator", f"You talk with the human and draft the answer. A colleague checks it. End with {ANSWER_MARKER} and the draft.", True),
+        Role("generator", "You talk with the human and draft the answer. A colleague checks it.", True, ending=f"End with {ANSWER_MARKER} and the draft."),
         Role("verifier", "You check a draft. Say which wishes of the human it misses, or that nothing is missing.", writes="critique", hears=True, reads=(("Draft:", "generator"),)),
         Role("refiner", "You write the final answer from a draft and a critique.", hears=True, reads=(("Draft:", "generator"), ("Critique:", "verifier")), answers=True),
     ),
@@ -155,9 +165,10 @@ _TEAMS = {
 #: Two agents, each of whom the human answers on half of the topics (`colbench_gym.envs.split`).
 PAIR = Team(
     (
-        Role("first", f"You and a colleague talk with the human, one after the other. Each of you is answered on half of the topics. End with {HAND_OVER} and a note.", True, "note"),
-        Role("second", f"You talk with the human after a colleague. Each of you is answered on half of the topics. End with {ANSWER_MARKER} and the answer.", True,
-             reads=(("Note of your colleague:", "first"),), answers=True),
+        Role("first", "You and a colleague talk with the human, one after the other. Each of you is answered on half of the topics.", True, "note",
+             ending=f"End with {HAND_OVER} and a note."),
+        Role("second", "You talk with the human after a colleague. Each of you is answered on half of the topics.", True,
+             reads=(("Note of your colleague:", "first"),), answers=True, ending=f"End with {ANSWER_MARKER} and the answer."),
     )
 )  # fmt: skip
 #: One agent without an instruction.

@@ -49,6 +49,10 @@ def check(config: Config, others: Collection[str] = ()) -> None:
         raise ValueError(
             f"`trajectories_per_task` must be at least 2 for {pairing[0]!r}, which learns from pairs of episodes, got 1."
         )
+    if config.has_sft and config.model.history < 0 and config.sft.sft_dialogues < config.sft.sft_batch:
+        raise ValueError(
+            f"`sft_dialogues` must be at least `sft_batch`, {config.sft.sft_batch}, the dialogues of an optimizer step, got {config.sft.sft_dialogues}."
+        )
     config.record.check(config)
     refuse_missing(algorithms, config.record.capabilities(config), config.task.env)
     _check_agents(config)

@@ -10,7 +10,7 @@ from colbench_gym.evaluation.policies import PolicySpec
 from sweetrl_agent.algorithms.collab import CollabConfig
 from sweetrl_agent.algorithms.collab_values import ROLLOUT, VOTE, access, is_there
 from sweetrl_agent.core.settings import Section, build
-from sweetrl_agent.evaluation.model_policies import ModelSpec, folder_policy, hub_policy
+from sweetrl_agent.evaluation.model_policies import ModelSpec, member_policy
 from sweetrl_agent.trainers.run import Run
 
 PREFIX = "collab:"
@@ -56,7 +56,7 @@ def mixture_policy(text: str, config: CollabConfig) -> MixtureSpec | None:
     names = text.removeprefix(PREFIX).split("+")
     if not all(names) or len({*names}) < len(names):
         raise ValueError(f"`policies`: a mixture names different agents, as in collab:runs/a+runs/b:rft, got {text[:200]!r}.")
-    agents = tuple(folder_policy(name) or hub_policy(name) for name in names)
+    agents = tuple(map(member_policy, names))
     name, first = PREFIX + "+".join(agent.name for agent in agents), agents[0]
     return MixtureSpec(name, text, first.kind, first.place, first.which, first.settings, agents, config)
 

@@ -16,7 +16,7 @@ from colbench_gym.evaluation.policies import PolicySpec
 from colbench_gym.reasoning import Reasoning
 from sandboxes.named import load_named
 from sweetrl_agent.algorithms.collab import Collab, mixture
-from sweetrl_agent.algorithms.registry import refuse_missing, register
+from sweetrl_agent.algorithms.registry import ALGORITHMS, refuse_missing, register
 from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.config.evaluate import MODEL_SETTINGS
 from sweetrl_agent.config.job import Config
@@ -161,6 +161,11 @@ def _check_mixture(spec: MixtureSpec, config: Config, api: Mapping[str, Any]) ->
     refuse_missing([algorithm], config.record.capabilities(config), config.task.env)
     for agent in spec.agents:
         check(agent, config, api)
+        if names := _trained_agents(agent):
+            raise ValueError(
+                f"`policies`: {agent.text!r} is a team of {', '.join(names)}, and a mixture takes single policies: name one's folder, such as "
+                f"{Path(agent.place) / next(filter(None, _run_of(agent)[0].algorithm.folders))}."
+            )
     bases = {agent.text: model_of(agent)[1] for agent in spec.agents}
     if discrete := [name for name, base in bases.items() if not base]:
         raise ValueError(f"`policies`: only language models can be mixed, and {discrete[0]!r} is not one.")
@@ -207,7 +212,10 @@ def _run_of(spec: ModelSpec) -> tuple[Run, str]:
     folders = run.algorithm.folders or (INITIAL if is_initial else "",)
     for folder in filter(None, folders):
         if folder not in run.unchanged and not any(run.path(folder).parent.glob(f"{Path(folder).name}*")):
-            raise ValueError(f"`policies`: {spec.place!r} has no policy of {run.algorithm.name!r}: {folder!r} is missing.")
+            trained = [entry.name for entry in sorted(run.folder.iterdir()) if entry.name in ALGORITHMS]
+            raise ValueError(
+                f"`policies`: {spec.place!r} has no policy of {run.algorithm.name!r}: {folder!r} is missing. It has {', '.join(trained) or 'none'}."
+            )
     return run, folders[0]
 
 

@@ -73,7 +73,8 @@ def _turns(episode: Episode, gains: Sequence[float]) -> list[list[tuple[str, str
     said, turns = list(episode.messages[1:]), []
     for number, _ in enumerate(episode.turns):
         own, *reply = said[2 * number : 2 * number + 2]
-        parts = [("agent", own["content"]), *(("human", message["content"]) for message in reply)]
+        parts = [(own.get("agent", "agent"), own["content"])]
+        parts += [(f"to {message['agent']}" if "agent" in message else "human", message["content"]) for message in reply]
         if reply and gains:
             parts.append(("gain", f"{gains[number]:+.1f} nats"))
         turns.append([(name, printable(text)) for name, text in parts])
@@ -83,4 +84,4 @@ def _turns(episode: Episode, gains: Sequence[float]) -> list[list[tuple[str, str
 
 
 def _wrapped(name: str, text: str, width: int) -> list[str]:
-    return wrapped(f"{name:>5}", text, max(width - 7, 8))
+    return wrapped(f"{name:>5}", text, max(width - max(len(name), 5) - 2, 8))

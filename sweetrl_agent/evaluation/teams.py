@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from colbench_gym.evaluation.names import labelled
 from sweetrl_agent.core.dialogues import speaks_as
-from sweetrl_agent.evaluation.model_policies import ModelSpec, folder_policy, hub_policy
+from sweetrl_agent.evaluation.model_policies import ModelSpec, member_policy
 
 PREFIX = "team:"
 
@@ -50,7 +50,7 @@ def team_policy(text: str) -> TeamSpec | None:
             "`policies`: a team is a run and the policies of other agents, each named once, as in team:runs/malt+verifier=runs/malt:initial, "
             f"got {text[:200]!r}."
         )
-    base, *policies = (folder_policy(name) or hub_policy(name) for name in (first, *(name for _, name in pairs)))
+    base, *policies = (member_policy(name) for name in (first, *(name for _, name in pairs)))
     named = tuple(zip(agents, policies, strict=True))
     name = PREFIX + "+".join([base.name, *(f"{agent}={policy.name}" for agent, policy in named)])
     return TeamSpec(name, text, base.kind, base.place, base.which, base.settings, base, named)

@@ -283,6 +283,7 @@ def language_model_agents(policies: Mapping[str, Any]) -> list[MixedAgent]:
     """
     for name, policy in policies.items():
         if not isinstance(policy, TransformersPolicy):
-            raise ValueError(f"Only agents that are language models of this process can be mixed, and {name!r} is not one.")
+            kind = "is a team of several" if isinstance(policy, Mapping) else "is not one"
+            raise ValueError(f"Only agents that are language models of this process can be mixed, and {name!r} {kind}.")
     refuse_other_tokenizers({name: policy.speaker.tokenizer for name, policy in policies.items()})
     return [MixedAgent(policy, number) for number, policy in enumerate(policies.values())]

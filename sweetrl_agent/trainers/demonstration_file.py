@@ -65,7 +65,7 @@ def file_dialogues(run: Run) -> list[list[Row]]:
     if len(found) < batch and run.config.model.history < 0:
         raise ColBenchError(
             f"{file!r} has {len(found)} dialogues, and an optimizer step of SFT takes {batch} (`sft_batch`), so nothing would be learnt. "
-            "Give more, or a smaller `--sft_batch`; `--sft_dialogues 0` leaves SFT out."
+            f"Give more, or a smaller `--sft_batch`{'' if run.config.is_tiny else '; `--sft_dialogues 0` leaves SFT out'}."
         )
     return found
 

@@ -40,6 +40,11 @@ def test_pettingzoos_own_tests_pass(sandbox, name, arguments):
         seed_test(partial(_make, sandbox, name, arguments), num_cycles=15)
 
 
+def test_an_environment_that_names_no_agents_is_refused():
+    with pytest.raises(ValueError, match="names no agents: give it an attribute `agents`"):
+        to_aec(gym.make("LMRL-Maze-v0"))
+
+
 def test_an_episode_agent_by_agent(sandbox, total_task, answer):
     env = to_aec(gym.make("ColBench-Team-v0", tasks=[total_task()], sandbox=sandbox, render_mode="ansi"))
     env.reset(seed=0)

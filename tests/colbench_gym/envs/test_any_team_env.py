@@ -157,6 +157,30 @@ def test_thoughts_are_removed_as_the_environment_removes_them(sandbox, total_tas
     env.close()
 
 
+def test_an_environment_without_texts_or_with_a_team_is_refused():
+    with pytest.raises(
+        ValueError, match="`env` must be an environment whose actions are texts, and those of 'CartPole-v1' are of Discrete"
+    ):
+        gym.make(ID, env="CartPole-v1")
+    with pytest.raises(ValueError, match="single agent, and 'ColBench-Team-v0' has interviewer, coder"):
+        gym.make(ID, env="ColBench-Team-v0")
+    assert AnyTeamEnv("ColBench-Split-v0", {"alone": "first"}).reset(seed=0)
+
+
+@pytest.mark.parametrize(
+    ("env", "arguments", "ending"),
+    [
+        ("LMRL-Wordle-v0", {}, "A colleague checks it."),
+        ("LMRL-Wordle-v0", {"roles": "interviewer, coder"}, "and writes the answer."),
+        ("ColBench-Backend-v0", {}, "A colleague checks it. End with I WANT TO ANSWER: and the draft."),
+        (Echo(), {"marker": "READY"}, "A colleague checks it. End with READY and the draft."),
+    ],
+)
+def test_who_speaks_first_is_told_the_marker_of_the_environment_alone(env, arguments, ending):
+    observation, _ = AnyTeamEnv(env, **arguments).reset(seed=0)
+    assert observation.partition("\n\n")[0].endswith(ending)
+
+
 def test_capabilities_are_those_of_the_environment():
     assert not hasattr(AnyTeamEnv(Echo()), "get_state") and not hasattr(AnyTeamEnv(Echo()), "hidden_information")
     env = AnyTeamEnv("LMRL-Wordle-v0")

@@ -1,4 +1,4 @@
-"""Algorithms whose agents are not those of the environment are refused before a run, with the settings that fit."""
+"""Refusals before a run: algorithms whose agents are not those of the environment, with the settings that fit; too few demonstrations."""
 
 from __future__ import annotations
 
@@ -31,6 +31,13 @@ def config(tmp_path):
 def test_what_does_not_fit_a_team_is_refused_before_a_run(given, says):
     with pytest.raises(ValueError, match=f"^{says}"):
         check(make_config({"env": "ColBench-Team-v0", **given}))
+
+
+def test_fewer_demonstrations_than_an_optimizer_step_takes_are_refused():
+    with pytest.raises(
+        ValueError, match="^`sft_dialogues` must be at least `sft_batch`, 16, the dialogues of an optimizer step, got 5.$"
+    ):
+        check(make_config({"sft_dialogues": 5}))
 
 
 def test_an_environment_that_names_no_agents_is_refused_by_who_speaks_first(config):

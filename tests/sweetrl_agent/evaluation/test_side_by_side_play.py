@@ -34,6 +34,14 @@ def test_turns_stand_beside_each_other_with_their_gain():
     assert max(map(len, lines)) <= 63
 
 
+def test_agents_of_a_team_have_their_names():
+    team = an_episode(["my half", "all of it"], ["My colleague: my half"])
+    for message, agent in zip(team.messages, ("first", "first", "second", "second"), strict=True):
+        message["agent"] = agent
+    text = "\n".join(columns({"a": team, "b": team}, [[], []], 80))
+    assert "first  my half" in text and "to second  My colleague: my half" in text and "second  all of it" in text
+
+
 def test_without_gains_and_on_a_narrow_screen_nothing_is_lost():
     one = an_episode(["Is\x1b[31m it so?", "x"], ["It is."])
     text = "\n".join(columns({"a": one, "b": one}, [[], []], 5))
