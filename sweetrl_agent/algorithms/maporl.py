@@ -210,9 +210,9 @@ class MAPoRL(TokenPPO):
 
     def update_critic(self, batch: Batch) -> Mapping[str, float]:
         """Train the verifier in its iterations."""
-        if self.verifier is None or not self.learns_verifier(batch.iteration):
-            return {}
         responses = _responses(batch.episodes)
+        if self.verifier is None or not self.learns_verifier(batch.iteration) or not responses:
+            return {}
         tests = batch.verify([(batch.episodes[view.row], view.places[0] + 1) for view in responses])
         seed = derive_seed(batch.seed, self.name, "verifier", batch.iteration)
         read = self.verifier.tokens_read

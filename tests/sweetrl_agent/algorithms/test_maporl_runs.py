@@ -80,6 +80,14 @@ def test_a_trained_verifier_learns_from_the_tests_and_then_scores_without_them(m
     assert sorted(path.name for path in run.path("maporl").iterdir())[0] == "coder1_1", "policies alone are kept"
 
 
+def test_an_iteration_without_a_valid_episode_teaches_the_verifier_nothing(make_run):
+    algorithm = make_run("run", verifier_iterations=1).config.algorithms["maporl"]
+    algorithm.begin(make_run("run", verifier_iterations=1))
+    before = algorithm.verifier.trainable.state_dict()
+    assert algorithm.update_critic(Batch([])) == {} and algorithm.scores(Batch([])) == []
+    assert algorithm.verifier.tokens_read == 0 and before["optimizer"]["state"] == {}
+
+
 def test_the_scores_of_a_trained_verifier_are_those_that_count():
     class Opposite:
         tokens_read = 0
