@@ -213,11 +213,9 @@ class MAPoRL(TokenPPO):
         responses = _responses(batch.episodes)
         if self.verifier is None or not self.learns_verifier(batch.iteration) or not responses:
             return {}
-        tests = batch.verify([(batch.episodes[view.row], view.places[0] + 1) for view in responses])
-        seed = derive_seed(batch.seed, self.name, "verifier", batch.iteration)
-        read = self.verifier.tokens_read
+        tests, seed = _tested(batch, responses), derive_seed(batch.seed, self.name, "verifier", batch.iteration)
         metrics = self.verifier.train([view.episode for view in responses], tests, self.config.verifier_epochs, seed)
-        self.count_scored(self.verifier.tokens_read - read)
+        self.count_scored(self.verifier.taken_tokens())
         return {**metrics, **_means("round", _by_round(responses, tests, len(batch.episodes)))}
 
     def learns_verifier(self, iteration: int) -> bool:
@@ -233,11 +231,10 @@ class MAPoRL(TokenPPO):
         """Step 2: the scores of all debates."""
         responses = _responses(batch.episodes)
         if self.verifier is None:
-            scores = batch.verify([(batch.episodes[view.row], view.places[0] + 1) for view in responses])
+            scores = _tested(batch, responses)
         else:
-            read = self.verifier.tokens_read
             scores = self.verifier.scores([view.episode for view in responses])
-            self.count_scored(self.verifier.tokens_read - read)
+            self.count_scored(self.verifier.taken_tokens())
         return _by_round(responses, scores, len(batch.episodes))
 
     def reward(self, scores: Scores, agent: str) -> float:
@@ -300,6 +297,11 @@ def _paid(episode: Episode, reward: float) -> Episode:
 def _responses(episodes: Sequence[Episode]) -> list[View]:
     """The coders' views of all debates, each with its response."""
     return [view for view in views_of(episodes, None) if any(place_of(view.agent))]
+
+
+def _tested(batch: Batch, responses: Sequence[View]) -> list[float]:
+    """The tests' scores of responses."""
+    return batch.verify([(batch.episodes[view.row], view.places[0] + 1) for view in responses])
 
 
 def _by_round(responses: Sequence[View], scores: Sequence[float], debates: int) -> list[Scores]:

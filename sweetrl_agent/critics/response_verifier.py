@@ -25,7 +25,6 @@ class ResponseVerifier:
 
     Attributes:
         trainable: Body and head, with their optimizer.
-        tokens_read: Tokens read so far, in training too; padding is not counted.
     """
 
     def __init__(self, run: Run, learning_rate: float, batch_size: int) -> None:
@@ -45,7 +44,12 @@ class ResponseVerifier:
         self.trainable = Trainable("verifier", self._scorer, torch.optim.AdamW(trained, lr=learning_rate, weight_decay=0.0))
         self._chat, self._instructions = load_chat(start, arguments), system_message(system_prompt(arguments))
         self._history, self._batch_size = arguments.history, batch_size
-        self.tokens_read = 0
+        self._tokens_read = 0
+
+    def taken_tokens(self) -> int:
+        """Tokens read since the last call, in training too; padding is not counted."""
+        taken, self._tokens_read = self._tokens_read, 0
+        return taken
 
     @torch.no_grad()
     def scores(self, responses: Sequence[Episode]) -> list[float]:
@@ -96,7 +100,7 @@ class ResponseVerifier:
         device = self._scorer.head.weight.device
         token_ids = [row.token_ids for row in rows]
         is_response = [[int(turn == row.num_turns) for turn in row.turn_ids] for row in rows]
-        self.tokens_read += sum(map(len, token_ids))
+        self._tokens_read += sum(map(len, token_ids))
         scores: Tensor = self._scorer(
             right_padded(token_ids, device), is_token(token_ids, device), right_padded(is_response, device)
         )

@@ -15,6 +15,7 @@ from sweetrl_agent.evaluation import comparison_job
 from sweetrl_agent.evaluation.costs import ledger
 from sweetrl_agent.trainers.learner import Learner
 from sweetrl_agent.trainers.run import Run
+from sweetrl_agent.trainers.running import SCORED_TOKENS
 from tests.sweetrl_agent.team_games import Debate, share
 
 
@@ -85,12 +86,13 @@ def test_an_iteration_without_a_valid_episode_teaches_the_verifier_nothing(make_
     algorithm.begin(make_run("run", verifier_iterations=1))
     before = algorithm.verifier.trainable.state_dict()
     assert algorithm.update_critic(Batch([])) == {} and algorithm.scores(Batch([])) == []
-    assert algorithm.verifier.tokens_read == 0 and before["optimizer"]["state"] == {}
+    assert algorithm.verifier.taken_tokens() == 0 and before["optimizer"]["state"] == {}
 
 
 def test_the_scores_of_a_trained_verifier_are_those_that_count():
     class Opposite:
-        tokens_read = 0
+        def taken_tokens(self):
+            return 5
 
         def scores(self, responses):
             return [1.0 - share(view.turns[-1].text) for view in responses]
@@ -103,6 +105,7 @@ def test_the_scores_of_a_trained_verifier_are_those_that_count():
     assert by_tests == [[{1: 0.0, 2: 1.0}, {1: 0.5, 2: 0.75}]] * 2
     algorithm.verifier, algorithm._costs = Opposite(), Counter()
     assert algorithm.scores(Batch(episodes)) == [[{1: 1.0, 2: 0.0}, {1: 0.5, 2: 0.25}]] * 2
+    assert algorithm._costs == {SCORED_TOKENS: 5}
 
 
 @pytest.mark.parametrize(
