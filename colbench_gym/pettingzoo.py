@@ -13,6 +13,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from colbench_gym.spaces import env_name
 from sandboxes.extras import pip_install
 
 try:
@@ -39,13 +40,13 @@ class TextAEC(AECEnv[str, dict[str, str], str]):
         agents = getattr(env.unwrapped, "agents", ())
         if not agents:
             raise ValueError(
-                f'{env.unwrapped} names no agents: give it an attribute `agents`, the names of all, and `info["agent"]`, who speaks next.'
+                f'{env_name(env)} names no agents: give it an attribute `agents`, the names of all, and `info["agent"]`, who speaks next.'
             )
         self.env = env
         self.render_mode = env.render_mode
         self.metadata = {
             **env.metadata,
-            "name": env.spec.id if env.spec else type(env.unwrapped).__name__,
+            "name": env_name(env),
             "is_parallelizable": False,
         }
         self.possible_agents = list(agents)

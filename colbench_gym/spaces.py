@@ -1,4 +1,4 @@
-"""A Gymnasium space of arbitrary Unicode text, the characters of plain ones, and the counts of wrappers that limit steps."""
+"""A Gymnasium space of arbitrary Unicode text, the characters of plain ones, and of an environment its name and the counts of wrappers that limit steps."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from gymnasium.wrappers import TimeLimit
 #: Characters of texts in games: printable ASCII and the line feed.
 ASCII = "".join(map(chr, range(32, 127))) + "\n"
 _SAMPLE_CHARS = np.array(list(string.ascii_letters + string.digits + " ?.,"))
+
+
+def env_name(env: Env[Any, Any]) -> str:
+    """Id of an environment, or the name of its class if it was made without one."""
+    return env.spec.id if env.spec else type(env.unwrapped).__name__
 
 
 def elapsed_steps(env: Env[Any, Any]) -> list[int]:

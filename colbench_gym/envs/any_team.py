@@ -14,7 +14,7 @@ from colbench_gym.envs.team_roles import HAND_OVER, NOTE_CHARS, Role, check_chan
 from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.scoring.vote import plurality
-from colbench_gym.spaces import ASCII, UnicodeText, elapsed_steps, set_elapsed_steps
+from colbench_gym.spaces import ASCII, UnicodeText, elapsed_steps, env_name, set_elapsed_steps
 from sandboxes.arguments import typed
 
 
@@ -67,13 +67,14 @@ class AnyTeamEnv(gym.Env[str, str]):
         check_channel(note_chars, choose)
         team = make_team(roles)
         self.env: gym.Env[Any, Any] = env if isinstance(env, gym.Env) else gym.make(env, **(env_kwargs or {}))
-        name = self.env.spec.id if self.env.spec else type(self.env.unwrapped).__name__
         if not isinstance(self.env.action_space, gym.spaces.Text | UnicodeText):
             raise ValueError(
-                f"`env` must be an environment whose actions are texts, and those of {name!r} are of {self.env.action_space}."
+                f"`env` must be an environment whose actions are texts, and those of {env_name(self.env)!r} are of {self.env.action_space}."
             )
         if len(agents := getattr(self.env.unwrapped, "agents", ())) > 1:
-            raise ValueError(f"`env` must be an environment of a single agent, and {name!r} has {', '.join(agents)}.")
+            raise ValueError(
+                f"`env` must be an environment of a single agent, and {env_name(self.env)!r} has {', '.join(agents)}."
+            )
         is_ours = isinstance(self.env.unwrapped, ColBenchEnv)
         self.marker = (ANSWER_MARKER if is_ours else "") if marker is None else marker
         first, *others = team.roles

@@ -47,8 +47,8 @@ class Role:
     ending: str = ""
 
     @property
-    def told(self) -> str:
-        """What the agent is told; its first observation begins with it."""
+    def whole_instruction(self) -> str:
+        """Instruction and ending; the agent's first observation begins with it."""
         return f"{self.instruction} {self.ending}".strip()
 
     @property
@@ -64,7 +64,7 @@ class Role:
             said: What earlier roles handed over, by name.
         """
         read = (f"{heading}\n{said[author]}" for heading, author in self.reads)
-        return "\n\n".join(filter(None, (self.told, opening, *read)))
+        return "\n\n".join(filter(None, (self.whole_instruction, opening, *read)))
 
 
 @dataclass(frozen=True)

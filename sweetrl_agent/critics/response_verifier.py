@@ -37,9 +37,8 @@ class ResponseVerifier:
         """
         arguments, start = run.config.model, run.initial_model
         transformers.set_seed(run.seed)  # a new adapter's weights are drawn
-        self._scorer = TurnHead(
-            adapted(load_model(start, start, arguments), arguments)
-        ).eval()  # without dropout, in training too
+        body = adapted(load_model(start, start, arguments), arguments)
+        self._scorer = TurnHead(body).eval()  # without dropout, in training too
         trained = [parameter for parameter in self._scorer.parameters() if parameter.requires_grad]
         self.trainable = Trainable("verifier", self._scorer, torch.optim.AdamW(trained, lr=learning_rate, weight_decay=0.0))
         self._chat, self._instructions = load_chat(start, arguments), system_message(system_prompt(arguments))

@@ -101,8 +101,8 @@ def _check_agents(config: Config) -> None:
     teams = [algorithm for algorithm in algorithms if algorithm.policies and AGENT not in algorithm.policies]
     of_one = [algorithm for algorithm in algorithms if "collect" in algorithm.shared]
     named = config.record.agents(config) if teams or of_one else ()
-    has_trial = config.record.known_trial(config) is None
-    first = _first_agent(config) if teams or (of_one and not named and has_trial) else AGENT
+    is_unknown = bool(of_one) and not named and config.record.known_trial(config) is None
+    first = _first_agent(config) if teams or is_unknown else AGENT
     if of_one and (others := {*named, first} - {AGENT}):
         raise ValueError(
             f"{of_one[0].name!r} learns from the dialogues of one agent, and {env} has {', '.join(named or others)}: "

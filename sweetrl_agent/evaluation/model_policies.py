@@ -93,12 +93,12 @@ def member_policy(text: str) -> ModelSpec:
     Raises:
         ValueError: If it is of another kind, or does not exist.
     """
-    found = folder_policy(text)
-    if found is None and (text in SCRIPTED or ":" in text):
+    of_folder = folder_policy(text)
+    if of_folder is None and (text in SCRIPTED or ":" in text):
         raise ValueError(
             f"`policies`: the agents of a team or a mixture are run folders (RUN or RUN:ALGORITHM), model folders and hub names, and {text[:200]!r} is none of these."
         )
-    return found or hub_policy(text)
+    return of_folder or hub_policy(text)
 
 
 KINDS = (chat_policy, scripted_policy, folder_policy, own_policy, hub_policy)

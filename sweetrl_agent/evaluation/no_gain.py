@@ -71,12 +71,13 @@ def _of_training(rows: Sequence[Row], name: str, metric: str) -> Iterator[str]:
     played = [row for row in rows if "return" in row]
     if any("loss" in row for row in rows):  # neither rounds nor trees, whose rows do not count steps
         if played:
-            steps, what, more = _trained(played), f"in {{}} of {len(played)} iterations", f"`--{name}.iterations`"
+            steps = _trained(played)
+            what, more = f"in {steps} of {len(played)} iterations", f"`--{name}.iterations`"
         else:
             steps = rows[-1]["step"]
-            what, more = f"for {{}} optimizer step{'s' * (steps > 1)}", "more dialogues (`--num_tasks`) or epochs"
+            what, more = f"for {steps} optimizer step{'s' * (steps != 1)}", "more dialogues (`--num_tasks`) or epochs"
         if steps < FEWEST_STEPS:
-            yield f"The policy was trained {what.format(steps)}, which {'are' if steps > 1 else 'is'} few: {more}."
+            yield f"The policy was trained {what}, which {'is' if steps == 1 else 'are'} few: {more}."
     rates = [row["success"] for row in played if row.get("success") is not None]
     if rates and metric in SHARES and (rate := sum(rates) / len(rates)) < RARE:
         yield (

@@ -176,7 +176,7 @@ def test_an_environment_without_texts_or_with_a_team_is_refused():
         (Echo(), {"marker": "READY"}, "A colleague checks it. End with READY and the draft."),
     ],
 )
-def test_who_speaks_first_is_told_the_marker_of_the_environment_alone(env, arguments, ending):
+def test_the_first_instruction_names_the_marker_of_the_environment_alone(env, arguments, ending):
     observation, _ = AnyTeamEnv(env, **arguments).reset(seed=0)
     assert observation.partition("\n\n")[0].endswith(ending)
 

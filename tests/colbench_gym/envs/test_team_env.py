@@ -62,7 +62,7 @@ def test_every_role_speaks_in_its_turn_and_the_outcome_is_the_teams(make_team_en
     )
     chosen = {"debaters:2x2": "coder1_2", "generator,verifier,refiner:2": "refiner"}
     assert info["metrics"].get("chosen") == chosen.get(roles)
-    told = {role.name: role.told for role in make_team(roles).roles}
+    told = {role.name: role.whole_instruction for role in make_team(roles).roles}
     for step in steps:
         assert step.info["messages"][0]["content"].startswith(f"{told[step.agent]}\n\n") and told[step.agent]
         assert step.observation.endswith(f"Human: {step.info['messages'][-1]['content']}") and "metrics" not in step.info

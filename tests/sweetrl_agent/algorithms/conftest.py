@@ -59,6 +59,21 @@ def make_game(tmp_path, tiny_model_folder, monkeypatch):
 
 
 @pytest.fixture
+def make_team_run(tmp_path, tiny_model_folder):
+    """Function: algorithm, name of the folder, game of `team_games`, settings of the algorithm, others -> a run on the tiny model."""
+
+    def make(algorithm, name, game, settings, **others):
+        given = {
+            "algorithms": [algorithm], "output": tmp_path / name, "env": f"tests.sweetrl_agent.team_games:{game}", "tasks": "seeds:0-7",
+            "test_tasks": "seeds:10-11", "model": tiny_model_folder, "dtype": "float32", "sft_dialogues": 0, "system_prompt": "", "max_new_tokens": 4,
+            "threads": 1, "generation_batch": 16, **{f"{algorithm}.{key}": value for key, value in settings.items()}, **others,
+        }  # fmt: skip
+        return Run(comparison_job.parse([], given)[1])
+
+    return make
+
+
+@pytest.fixture
 def begin():
     """Function: a run, an on-policy algorithm -> its learner; the algorithm can then `update`."""
 

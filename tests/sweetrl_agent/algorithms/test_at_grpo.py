@@ -18,7 +18,6 @@ from sweetrl_agent.core.batch import ActionTokens, Batch
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Turn
 from sweetrl_agent.evaluation import comparison_job
 from sweetrl_agent.trainers.learners import Learners
-from sweetrl_agent.trainers.run import Run
 from sweetrl_agent.trainers.views import views_of
 from tests.sweetrl_agent.core.test_two_agents import two_policies
 from tests.sweetrl_agent.core.toys import TabularPolicy, dialogues, played
@@ -154,17 +153,12 @@ def test_two_agents_learn_what_one_of_them_cannot(trained, low, high):
 
 
 @pytest.fixture
-def make_run(tmp_path, tiny_model_folder):
+def make_run(make_team_run):
     """Function: name, settings -> a run of the game of three roles on the tiny model."""
 
     def make_it(name, **settings):
-        of_algorithm = {"tasks": 2, "iterations": 3, "k": 3, "learning_rate": 1e-2, "agents": [*Team.order], **settings}
-        given = {
-            "algorithms": ["at_grpo"], "output": tmp_path / name, "env": "tests.sweetrl_agent.team_games:Team-v0", "tasks": "seeds:0-7",
-            "test_tasks": "seeds:10-11", "model": tiny_model_folder, "dtype": "float32", "sft_dialogues": 0, "system_prompt": "", "max_new_tokens": 4,
-            "threads": 1, "generation_batch": 16, **{f"at_grpo.{name}": value for name, value in of_algorithm.items()},
-        }  # fmt: skip
-        return Run(comparison_job.parse([], given)[1])
+        defaults = {"tasks": 2, "iterations": 3, "k": 3, "learning_rate": 1e-2, "agents": [*Team.order]}
+        return make_team_run("at_grpo", name, "Team-v0", {**defaults, **settings})
 
     return make_it
 

@@ -22,7 +22,6 @@ from sweetrl_agent.evaluation.costs import ledger
 from sweetrl_agent.rollouts.collection import NothingToLearnError
 from sweetrl_agent.rollouts.play import play
 from sweetrl_agent.trainers import stage_training
-from sweetrl_agent.trainers.run import Run
 from tests.sweetrl_agent.core.toys import TabularPolicy, dialogues, played
 from tests.sweetrl_agent.plain_credit import bradley_terry_loss
 from tests.sweetrl_agent.team_games import Team
@@ -137,24 +136,13 @@ def test_a_void_episode_is_no_leaf_and_has_no_branches():
 
 
 @pytest.fixture
-def make_run(tmp_path, tiny_model_folder):
+def make_run(make_team_run):
     """Function: name, settings of MALT, others -> a run of the game of three roles on the tiny model."""
 
     def make_it(name, others=(), **settings):
-        of_algorithm = {
-            "n": 2,
-            "sft_learning_rate": 3e-3,
-            "sft_epochs": 2.0,
-            "dpo_learning_rate": 3e-3,
-            "dpo_epochs": 1.0,
-            **settings,
-        }
-        given = {
-            "algorithms": ["malt"], "output": tmp_path / name, "env": "tests.sweetrl_agent.team_games:Team-v0", "tasks": "seeds:0-5",
-            "test_tasks": "seeds:10-11", "model": tiny_model_folder, "dtype": "float32", "sft_dialogues": 0, "system_prompt": "", "max_new_tokens": 4,
-            "threads": 1, "generation_batch": 32, **{f"malt.{name}": value for name, value in of_algorithm.items()}, **dict(others),
-        }  # fmt: skip
-        return Run(comparison_job.parse([], given)[1])
+        defaults = {"n": 2, "sft_learning_rate": 3e-3, "sft_epochs": 2.0, "dpo_learning_rate": 3e-3, "dpo_epochs": 1.0}
+        given = {"tasks": "seeds:0-5", "generation_batch": 32, **dict(others)}
+        return make_team_run("malt", name, "Team-v0", {**defaults, **settings}, **given)
 
     return make_it
 

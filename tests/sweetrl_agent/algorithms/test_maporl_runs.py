@@ -11,28 +11,19 @@ from colbench_gym.files import read_rows
 from sweetrl_agent.algorithms.maporl import MAPoRL, MAPoRLConfig
 from sweetrl_agent.core.batch import Batch
 from sweetrl_agent.core.episode import Episode, Turn
-from sweetrl_agent.evaluation import comparison_job
 from sweetrl_agent.evaluation.costs import ledger
 from sweetrl_agent.trainers.learner import Learner
-from sweetrl_agent.trainers.run import Run
 from sweetrl_agent.trainers.running import SCORED_TOKENS
 from tests.sweetrl_agent.team_games import Debate, share
 
 
 @pytest.fixture
-def make_run(tmp_path, tiny_model_folder):
+def make_run(make_team_run):
     """Function: name, settings -> a run of the debate about letters on the tiny model."""
 
     def make_it(name, **settings):
-        of_algorithm = {
-            "tasks": 8, "rounds": 2, "iterations": 4, "learning_rate": 1e-2, "critic_learning_rate": 1e-1, "epochs": 2, **settings
-        }  # fmt: skip
-        given = {
-            "algorithms": ["maporl"], "output": tmp_path / name, "env": "tests.sweetrl_agent.team_games:Debate-v0", "tasks": "seeds:0-7",
-            "test_tasks": "seeds:10-11", "model": tiny_model_folder, "dtype": "float32", "sft_dialogues": 0, "system_prompt": "", "max_new_tokens": 4,
-            "threads": 1, "generation_batch": 16, **{f"maporl.{name}": value for name, value in of_algorithm.items()},
-        }  # fmt: skip
-        return Run(comparison_job.parse([], given)[1])
+        defaults = {"tasks": 8, "rounds": 2, "iterations": 4, "learning_rate": 1e-2, "critic_learning_rate": 1e-1, "epochs": 2}
+        return make_team_run("maporl", name, "Debate-v0", {**defaults, **settings})
 
     return make_it
 
