@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from colbench_gym.agents.agent import CUT_TURNS, SILENT_TURNS, SIMULATED_TURNS
 from colbench_gym.evaluation.summary import ANSWER_CUT
+from colbench_gym.files import Row
 from colbench_gym.outside_text import printable
 from colbench_gym.scoring.intervals import SHARES
 
@@ -18,6 +19,10 @@ COUNTED = {
     SIMULATED_TURNS: "search with simulator access, not comparable with an agent that only talks; turns that it took in the simulator: {}",
     ANSWER_CUT: "answers that it cut, which are not graded and count as failures: {}",
 }
+
+
+#: Most paired differences of a split that are all shown: those of five agents.
+MOST_PAIRS = 10
 
 
 def table(results: Mapping[str, Any], agents: Sequence[str] = ()) -> str:
@@ -62,6 +67,31 @@ def count_lines(score: Mapping[str, Any], name: str = "") -> list[str]:
     return [f"  {name}: {words.format(score[key])}" for key, words in COUNTED.items() if score.get(key)]
 
 
+def shown_pairs(differences: Sequence[Row], intervals: Callable[[Row], Iterable[Sequence[float]]]) -> list[Row]:
+    """The paired differences for a screen: those of a split with at most `MOST_PAIRS`, and of any other those of which an interval excludes 0.
+
+    Args:
+        differences: Those of all splits, in order.
+        intervals: The intervals of a difference.
+    """
+    pairs = Counter(pair["split"] for pair in differences)
+    return [
+        pair
+        for pair in differences
+        if pairs[pair["split"]] <= MOST_PAIRS or any(low > 0 or high < 0 for low, high in intervals(pair))
+    ]
+
+
+def left_out(differences: Sequence[Row], shown: Sequence[Row]) -> list[str]:
+    """A line on the differences that are not shown; [] if all are."""
+    left = len(differences) - len(shown)
+    return (
+        [f"\nnot shown, since their intervals include 0: {left} of {len(differences)} differences (all: results.json)"]
+        if left
+        else []
+    )
+
+
 def difference_lines(differences: Sequence[Mapping[str, Any]], metric: str) -> list[str]:
     """An empty line, then one for every paired difference; [] if there are none.
 
@@ -70,8 +100,9 @@ def difference_lines(differences: Sequence[Mapping[str, Any]], metric: str) -> l
         metric: Name of the metric.
     """
     pairs = Counter(pair["split"] for pair in differences)  # p is corrected for the pairs of a split, if there are several
-    lines = [_difference(pair, metric, pairs[pair["split"]] > 1) for pair in differences]
-    return ["", *lines] if lines else []
+    shown = shown_pairs(differences, lambda pair: (pair["success"]["ci95"], pair[metric]["ci95"]))
+    lines = [_difference(pair, metric, pairs[pair["split"]] > 1) for pair in shown]
+    return ["", *lines, *left_out(differences, shown)] if differences else []
 
 
 def _difference(pair: Mapping[str, Any], metric: str, is_corrected: bool) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from colbench_gym.evaluation.rows import read_evaluation
 from colbench_gym.evaluation.summary import COUNTS, links
-from colbench_gym.evaluation.table import count_lines
+from colbench_gym.evaluation.table import count_lines, left_out, shown_pairs
 from colbench_gym.files import Row
 from colbench_gym.scoring.intervals import SHARES, holm
 from sweetrl_agent.algorithms.registry import ON_DISCRETE, scaled, titles
@@ -175,14 +175,15 @@ def table(results: dict[str, Any], titles: dict[str, str]) -> str:
     lines.append(
         f"\n{'difference of success':48} {'split':8} {'points':>7} {'95% interval':>17} {'p (Holm)*':>10} {'seeds ahead':>12}"
     )
-    for row in results["paired"]:
+    paired = shown_pairs(results["paired"], lambda row: (row["ci95"], row.get("of_metric", row)["ci95"]))
+    for row in paired:
         low, high = (100 * x for x in row["ci95"])
         pair = f"{titles.get(row['a'], row['a'])} - {titles.get(row['b'], row['b'])}"
         lines.append(
             f"{pair:48} {row['split']:8} {100 * row['difference']:+7.1f} {f'{low:+.1f} to {high:+.1f}':>17} {row['p_holm']:10.4f} "
             f"{row['seeds_ahead']:12}"
         )
-    lines += _differences_of_metric(results, titles)
+    lines += [*_differences_of_metric(paired, metric, titles), *left_out(results["paired"], paired)]
     is_single = all(score["seeds"] < 2 for splits in results["algorithms"].values() for score in splits.values())
     holds = (
         "so do the intervals, since one seed gives no information on other runs of an algorithm"
@@ -194,10 +195,10 @@ def table(results: dict[str, Any], titles: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _differences_of_metric(results: dict[str, Any], titles: dict[str, str]) -> list[str]:
+def _differences_of_metric(paired: Sequence[Row], metric: str, titles: dict[str, str]) -> list[str]:
     """Lines of the differences of a metric that is not a share; none for other metrics."""
-    rows = [row for row in results["paired"] if "of_metric" in row]
-    name = f"difference of {results['metric'].replace('_', ' ')}"
+    rows = [row for row in paired if "of_metric" in row]
+    name = f"difference of {metric.replace('_', ' ')}"
     lines = [f"\n{name:48} {'split':8} {'':>7} {'95% interval':>17} {'p (Holm)*':>10}"] if rows else []
     for row in rows:
         own, pair = row["of_metric"], f"{titles.get(row['a'], row['a'])} - {titles.get(row['b'], row['b'])}"

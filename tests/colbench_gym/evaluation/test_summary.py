@@ -62,6 +62,16 @@ def test_p_values_are_named_corrected_where_a_split_has_several_pairs():
     assert difference_lines([], "tests_passed") == []
 
 
+def test_of_many_policies_only_what_an_interval_separates_is_shown():
+    means = {"a": 0, "b": 0, "c": 0, "d": 0, "e": 10}
+    rows = [row(agent, f"t{i}", int(i < k)) for agent, k in means.items() for i in range(10)]
+    assert len(difference_lines(differences(rows, "tests_passed"), "tests_passed")) == 1 + 10
+    rows += [row("f", f"t{i}", 0) for i in range(10)]
+    _, *shown, left = difference_lines(differences(rows, "tests_passed"), "tests_passed")
+    assert [line.split(": ")[1] for line in shown] == [*(f"e minus {name}" for name in "abcd"), "f minus e"]
+    assert "10 of 15 differences" in left
+
+
 def test_tokens_and_cost_count_void_episodes_too():
     tokens = {"prompt_tokens": 1000, "generated_tokens": 100, "human_prompt_tokens": 500, "human_generated_tokens": 50}
     rows = [row("a", "t", 1, **tokens), row("a", "u", None, outcome="void", **tokens)]

@@ -56,6 +56,17 @@ def test_differences_of_returns_have_intervals_and_corrected_p_values(evaluation
     )
 
 
+def test_of_many_algorithms_the_screen_has_what_an_interval_separates(evaluations):
+    same = [{**row, "agent": name} for name in "xyz" for row in evaluations[0] if row["agent"] == "worse"]
+    results = compare_scores({seed: [*rows, *same] for seed, rows in evaluations.items()}, "return")
+    assert len(results["paired"]) == 15
+    lines = table(results, {}).splitlines()
+    shown = [line.split(" test ")[0].strip() for line in lines if " - " in line]
+    apart = ["better - worse", "better - same", "x - better", "y - better", "z - better"]
+    assert set(apart) <= set(shown) and len(shown) < 2 * 15 and len(shown) == 2 * len(set(shown))
+    assert any(f"{15 - len(set(shown))} of 15 differences" in line for line in lines)
+
+
 def test_equal_shares_are_not_certain_to_be_equal(evaluations):
     """Tasks of another kind may exist; a return that does not vary has no such bound."""
     rows = {seed: [{**row, "success": 0, "return": -6.0} for row in own] for seed, own in evaluations.items()}
