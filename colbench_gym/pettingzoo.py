@@ -13,6 +13,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from colbench_gym.errors import ColBenchError
 from colbench_gym.spaces import env_name
 from sandboxes.extras import pip_install
 
@@ -100,6 +101,11 @@ class TextAEC(AECEnv[str, dict[str, str], str]):
 
     def _tell(self, observation: str, info: dict[str, Any]) -> None:
         """Pass a text on to the agent that the environment names."""
+        if info.get("agent") not in self.possible_agents:
+            raise ColBenchError(
+                f'{env_name(self.env)} must name in `info["agent"]`, after `reset` and after every step, one of its agents '
+                f"{', '.join(self.possible_agents)}, got {info.get('agent')!r}."
+            )
         self.agent_selection = info["agent"]
         self._texts[self.agent_selection], self.infos[self.agent_selection] = observation, info
 

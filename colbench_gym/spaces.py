@@ -31,6 +31,18 @@ def set_elapsed_steps(env: Env[Any, Any], steps: Sequence[int]) -> None:
         limit._elapsed_steps = count
 
 
+def step_cut(env: Env[Any, Any], action: str) -> Any:
+    """`step` with a message that the limit of tokens cut: by the environment's own `step_cut`, whose step counts for Gymnasium's limits like any other."""
+    cut = getattr(env.unwrapped, "step_cut", None)
+    if cut is None:
+        return env.step(action)
+    result, is_over = cut(action), False
+    for limit in _time_limits(env):
+        limit._elapsed_steps += 1
+        is_over = is_over or limit._elapsed_steps >= limit._max_episode_steps
+    return (*result[:3], True, *result[4:]) if is_over else result
+
+
 def _time_limits(env: Env[Any, Any]) -> list[Any]:
     limits = []
     while isinstance(env, Wrapper):

@@ -14,7 +14,7 @@ from colbench_gym.envs.team_roles import HAND_OVER, NOTE_CHARS, Role, check_chan
 from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.scoring.vote import plurality
-from colbench_gym.spaces import ASCII, UnicodeText, elapsed_steps, env_name, set_elapsed_steps
+from colbench_gym.spaces import ASCII, UnicodeText, elapsed_steps, env_name, set_elapsed_steps, step_cut
 from sandboxes.arguments import typed
 
 
@@ -24,6 +24,7 @@ class AnyTeamEnv(gym.Env[str, str]):
     ## Description
     The first role of the team plays the environment up to an answer. The other roles then deliberate as in ColBench-Team-v0, and what they hand over is sent to the environment as the agent's
     message. In an environment whose answers have a marker, they deliberate over the answer alone; in any other, over every message. There, a debate has no interviewer.
+    An interviewer that writes the marker hands over, as with ``HAND OVER:``.
 
     ## Observation
     Text. For the first role, what the environment says; "Sent:" and the team's message precede it if that is not the role's own. For the others what their role reads of
@@ -143,10 +144,10 @@ class AnyTeamEnv(gym.Env[str, str]):
         text = (parsed(action).utterance if parsed else Reasoning(AUTO).speech(str(action))).strip()
         self._met = [*self._met, role.name]
         self._own = text if role.talks else self._own
-        marker = HAND_OVER if role.writes == "note" else self.marker
-        if role.talks and self.marker and marker not in text and not self._is_last():
+        marker = next((marker for marker in self._markers(role) if marker and marker in text), "")
+        if role.talks and self.marker and not marker and not self._is_last():
             return self._send(text, is_cut)
-        handed = text.partition(marker)[2].strip() if marker and marker in text else text
+        handed = text.partition(marker)[2].strip() if marker else text
         handed = handed[: self.note_chars] if role.writes == "note" else handed
         said = [*self._said, {"agent": role.name, "text": handed, "cut": is_cut}]
         if len(said) < len(self.roles):
@@ -157,14 +158,17 @@ class AnyTeamEnv(gym.Env[str, str]):
         chosen = whole[plurality([answer["text"] for answer in whole]) if self.choose == "vote" else 0]
         return self._send(f"{self.marker}\n{chosen['text']}" if self.marker else chosen["text"], chosen["cut"])
 
+    def _markers(self, role: Role) -> tuple[str, ...]:
+        """What ends the part of a role; the environment's own marker also ends an interviewer's, or it would answer past the others."""
+        return (HAND_OVER, self.marker) if role.writes == "note" else (self.marker,)
+
     def _is_last(self) -> bool:
         """Whether the next message ends the episode of an environment that states its limit."""
         return bool(self._talk.num_turns + 1 == getattr(self.env.unwrapped, "turn_limit", 0))
 
     def _send(self, text: str, is_cut: bool) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Send a message to the environment."""
-        step = getattr(self.env.unwrapped, "step_cut", self.env.step) if is_cut else self.env.step
-        observation, reward, terminated, truncated, self._info = step(text)
+        observation, reward, terminated, truncated, self._info = step_cut(self.env, text) if is_cut else self.env.step(text)
         self._talk = self._talk.add("assistant", text).add("user", _last(observation, self._info))
         self._said, self._sent = [], text
         return self._observation(), float(reward), terminated, truncated, self._seen()

@@ -90,7 +90,7 @@ def make_team(spec: str) -> Team:
     Raises:
         ValueError: If it is none of these.
     """
-    spec = spec.replace(" ", "")
+    spec = str(spec).replace(" ", "")  # from a file of settings it may be no text
     if match := _DEBATE.fullmatch(spec):
         return _debate(int(match[1]), int(match[2]))
     if match := _PASSES.fullmatch(spec):

@@ -92,7 +92,7 @@ def left_out(differences: Sequence[Row], shown: Sequence[Row]) -> list[str]:
     )
 
 
-def difference_lines(differences: Sequence[Mapping[str, Any]], metric: str) -> list[str]:
+def difference_lines(differences: Sequence[Row], metric: str) -> list[str]:
     """An empty line, then one for every paired difference; [] if there are none.
 
     Args:
@@ -105,7 +105,7 @@ def difference_lines(differences: Sequence[Mapping[str, Any]], metric: str) -> l
     return ["", *lines, *left_out(differences, shown)] if differences else []
 
 
-def _difference(pair: Mapping[str, Any], metric: str, is_corrected: bool) -> str:
+def _difference(pair: Row, metric: str, is_corrected: bool) -> str:
     parts = []
     for name in dict.fromkeys(("success", metric)):
         p = f"p (Holm) = {pair[name]['p_holm']:.4f}" if is_corrected else f"p = {pair[name]['p']:.4f}"

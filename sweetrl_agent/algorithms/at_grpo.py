@@ -8,7 +8,7 @@ own, along one dialogue that grows turn by turn:
 above 0 the verifier's score of the turn's own text.
 3. The advantage of a candidate is A_c = (R_c - mean(R)) / std(R) over the K of its group. It counts for that turn alone.
 4. The dialogue goes on with the best candidate. In the state after it there are K new candidates, and so on to the last turn.
-5. GRPO's optimizer steps on all candidates, averaged over the tokens of a candidate and then over candidates; each policy is trained on its own agents' turns. Candidates of groups
+5. GRPO's optimizer steps on all candidates, averaged over the tokens of a candidate and then over candidates; each policy is trained on those of its own agents. Candidates of groups
 with equal rewards have no gradient, but count: a step is the smaller, the fewer groups differ.
 
 Differences from the paper: Its environments pay every turn at once, and a candidate is chosen by that reward. Here the team is paid at the end, so each candidate is played to the
@@ -32,7 +32,7 @@ from sweetrl_agent.core.batch import ActionTokens, Batch, Credit, clipped_gain
 from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.core.settings import require, require_names, setting
+from sweetrl_agent.core.settings import require, require_names, setting, typed_names
 from sweetrl_agent.core.work import Lengths, Work, episodes, training
 
 
@@ -80,7 +80,7 @@ class ATGRPO(GRPO):
 
     def settings_for(self, agents: Sequence[str]) -> str:
         """See `Algorithm`."""
-        return f"--{self.name}.agents {' '.join(agents)}"
+        return typed_names(f"{self.name}.agents", agents)
 
     def credit(self, batch: Batch) -> Credit:
         """Steps 1 to 4; logs the share of groups whose rewards differ, and what the dialogues that went on with the best have earned."""

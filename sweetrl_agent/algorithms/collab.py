@@ -30,6 +30,7 @@ from sweetrl_agent.algorithms.collab_values import (
     trained_source,
 )
 from sweetrl_agent.algorithms.initial import InitialPolicy
+from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.policy import Policy, Utterance
 from sweetrl_agent.core.run import Run
@@ -74,6 +75,8 @@ class CollabConfig:
         require("q", self.q, sources())
         if not self.agents or len({*self.agents}) < len(self.agents):
             raise ValueError(f"`agents` must name different agents, at least one, got {self.agents}.")
+        if Collab.name in self.agents:
+            raise ValueError(f"`agents` must name agents to be mixed, and {Collab.name!r} is the mixture.")
 
 
 def choose(options: Sequence[Option], q: Sequence[float], alpha: float) -> Option:
@@ -169,6 +172,13 @@ class Collab(InitialPolicy):
     def algorithms_needed(self) -> tuple[str, ...]:
         """The agents, and what Q is trained by."""
         return tuple(dict.fromkeys(name for name in (*self.config.agents, *trained_source(self.config.q)) if name != "initial"))
+
+    def refuse_needed(self, other: Algorithm) -> None:
+        """See `Algorithm`; what is mixed is one language model."""
+        has_own = other.is_discrete or type(other).load is not Algorithm.load
+        if other.name in self.config.agents and (has_own or len(other.folders) > 1):
+            kind = "chooses what it says in another way" if has_own else "trains several agents"
+            raise ValueError(f"`agents` must name algorithms whose agent is one language model, and {other.name!r} {kind}.")
 
     def load_initial(self, run: Run) -> Policy:
         """The initial policy alone."""

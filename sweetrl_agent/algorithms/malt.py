@@ -7,6 +7,7 @@ and the refiner's turn: n + n^2 + n^3 calls for a draft, a critique and an answe
 2. Values are backed up: V(leaf) is 1 if the episode is a success, else 0; V(critique) is the mean over its refinements, V(generation) the mean over its critiques.
 3. The label of a node is 1 if V > 1/2, else 0.
 4. SFT of every role on its nodes with label 1, from the initial policy. Nodes at which it read and said the same count once: of 421 refinements 78 were different.
+Of a message that the limit of tokens cut, the end is not learnt, here and in step 5: a role would learn to stop in the middle.
 5. DPO of verifier and refiner on siblings, nodes of the same parent, with labels 1 and 0, equal pairs once; the reference is the role's SFT model, from which it starts:
 
     -log sigmoid(beta [log pi(a+|o) / pi_SFT(a+|o) - log pi(a-|o) / pi_SFT(a-|o)])
@@ -40,7 +41,7 @@ from sweetrl_agent.core.algorithm import START, Algorithm
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.core.settings import require, require_names, setting
+from sweetrl_agent.core.settings import require, require_names, setting, typed_names
 from sweetrl_agent.core.work import EXPECTED_SHARE, Lengths, Work, episodes, training
 from sweetrl_agent.critics.credit import SUM
 from sweetrl_agent.rollouts.collection import NothingToLearnError
@@ -104,7 +105,7 @@ class MALT(Algorithm):
 
     def settings_for(self, agents: Sequence[str]) -> str:
         """See `Algorithm`; an agent that speaks again has no level of the tree."""
-        return "" if any("#" in agent for agent in agents) else f"--{self.name}.roles {' '.join(agents)}"
+        return typed_names(f"{self.name}.roles", agents)
 
     def refuse_model(self, model: Any) -> None:
         """See `Algorithm`; DPO compares whole dialogues, which the agents must read."""
@@ -262,5 +263,5 @@ class MALT(Algorithm):
         return {self.name: answered + episodes(dialogues, lengths, run.config.model.generation_batch) + sft + dpo}
 
 
-def _with_thoughts(view: Episode) -> list[dict[str, str]]:
-    return [{"thought": "", **message} for message in view.messages_with_thoughts]
+def _with_thoughts(view: Episode) -> list[dict[str, Any]]:
+    return [{"thought": "", "cut": False, **message} for message in view.messages_to_imitate]

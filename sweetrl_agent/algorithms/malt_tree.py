@@ -96,12 +96,12 @@ def grown(
         played: Plays episodes, which keep their snapshots.
 
     Raises:
-        ColBenchError: If an agent speaks again after another one, so that its turns are not one node.
+        ColBenchError: If an agent has no level of the tree, or speaks again after another one or in another order, so that its turns are not one node.
     """
     keys: dict[tuple[str, Node], EpisodeKey] = {
         (task, (i, *[0] * (len(roles) - 1))): EpisodeKey(task, i) for task in ids for i in range(n)
     }
-    leaves = dict(zip(keys, played([*keys.values()]), strict=True))
+    leaves = dict(zip(keys, _in_order(played([*keys.values()]), roles), strict=True))
     for depth, role in enumerate(roles[1:], 1):
         branches: dict[tuple[str, Node], EpisodeKey] = {}
         for (task, node), episode in leaves.items():
@@ -111,16 +111,23 @@ def grown(
                 child = (*node[:depth], i, *node[depth + 1 :])
                 number = sum(digit * n**place for place, digit in enumerate(child[1:]))
                 branches[task, child] = BranchKey(task, node[0], turn=places[0] + 1, number=number, episode=episode)
-        leaves |= dict(zip(branches, played([*branches.values()]), strict=True))
+        leaves |= dict(zip(branches, _in_order(played([*branches.values()]), roles), strict=True))
         keys |= branches
-    for agents in ([turn.agent for turn in episode.turns] for episode in leaves.values()):
-        if len([*groupby(agents)]) > len({*agents}):
-            raise ColBenchError(
-                f"The tree has one node for all that an agent says, and in this environment agents speak again after others: {', '.join(agents)[:200]}."
-            )
     of_task: dict[str, list[Row]] = {task: [] for task in ids}
     for (task, node), episode in sorted(leaves.items(), key=lambda leaf: leaf[0][1]):
         key = keys[task, node]
         known = key.turn - 1 if isinstance(key, BranchKey) else 0
         of_task[task].append({**episode.to_row(), "node": list(node), "known": known})
     return [{"task_id": task, "leaves": rows} for task, rows in of_task.items()]
+
+
+def _in_order(episodes: list[Episode], roles: Sequence[str]) -> list[Episode]:
+    """The episodes, if their agents are some of the roles, and each speaks once, in their order."""
+    for episode in episodes:
+        agents = [agent for agent, _ in groupby(turn.agent for turn in episode.turns)]
+        if agents != [role for role in roles if role in agents]:
+            raise ColBenchError(
+                f"The tree has one level for each of the agents {', '.join(roles)}, in this order, and here they speak as {', '.join(agents)[:200]}: "
+                "it takes no agent that speaks again after others, in another order, or without a level."
+            )
+    return episodes

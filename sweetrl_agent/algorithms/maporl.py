@@ -45,7 +45,7 @@ from sweetrl_agent.trainers.views import View, merge, select, views_of
 
 INTERVIEWER = "interviewer"
 PAPER, RELEASED = "paper", "released"
-#: Scores of a debate: of every round, by coder.
+#: Scores of a debate: of every round, by coder; of a debate that was cut short, some rounds lack coders.
 Scores = Sequence[Mapping[int, float]]
 
 
@@ -64,10 +64,11 @@ def influence_return(scores: Scores, turn: int, coder: int, gamma: float) -> flo
         coder: Its coder, counted from 1.
         gamma: Discount per round.
     """
-    values = [scores[turn - 1][coder]] if turn else []
-    values += [fmean(of_round.values()) for of_round in scores[turn:]]
-    weights = [gamma**n for n in range(len(values))]
-    return sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights) if values else 0.0
+    values = [scores[turn - 1][coder] if turn else None, *(_mean(of_round) for of_round in scores[turn:])]
+    first = 0 if turn else 1  # the interviewer has no score of its own
+    weighted = [(gamma ** (n - first), value) for n, value in enumerate(values) if value is not None]
+    total = sum(weight for weight, _ in weighted)
+    return sum(weight * value for weight, value in weighted) / total if total else 0.0
 
 
 def persuasion_bonus(
@@ -88,13 +89,14 @@ def persuasion_bonus(
         return (value > threshold) - (value < threshold)
 
     def mine(number: int) -> int:
-        return side(scores[number - 1][coder])
+        return side(scores[number - 1].get(coder, threshold))
 
     def others(number: int) -> int:
-        return side(fmean(score for other, score in scores[number - 1].items() if other != coder))
+        mean = _mean({other: score for other, score in scores[number - 1].items() if other != coder})
+        return side(threshold if mean is None else mean)
 
     alpha_with, alpha_against, beta_with, beta_against = weights
-    is_alone, bonus = len(scores[turn - 1]) == 1, 0.0
+    is_alone, bonus = all({*of_round} <= {coder} for of_round in scores), 0.0
     sign = 1 if rule == PAPER else -1 if turn > 1 else 0
     if turn > 1 and mine(turn) * mine(turn - 1) < 0:
         before = -mine(turn) if is_alone else others(turn - 1)
@@ -300,8 +302,8 @@ def _responses(episodes: Sequence[Episode]) -> list[View]:
 
 
 def _tested(batch: Batch, responses: Sequence[View]) -> list[float]:
-    """The tests' scores of responses."""
-    return batch.verify([(batch.episodes[view.row], view.places[0] + 1) for view in responses])
+    """The tests' scores of responses; of a coder with several turns, that of its last one, which is paid."""
+    return batch.verify([(batch.episodes[view.row], view.places[-1] + 1) for view in responses])
 
 
 def _by_round(responses: Sequence[View], scores: Sequence[float], debates: int) -> list[Scores]:
@@ -310,11 +312,16 @@ def _by_round(responses: Sequence[View], scores: Sequence[float], debates: int) 
     for view, score in zip(responses, scores, strict=True):
         coder, turn = place_of(view.agent)
         by_round[view.row].setdefault(turn, {})[coder] = score
-    return [[of_debate[turn] for turn in sorted(of_debate)] for of_debate in by_round]
+    return [[of_debate.get(turn, {}) for turn in range(1, max(of_debate, default=0) + 1)] for of_debate in by_round]
+
+
+def _mean(of_round: Mapping[int, float]) -> float | None:
+    """The mean score of a round; None if nobody responded."""
+    return fmean(of_round.values()) if of_round else None
 
 
 def _means(name: str, scores: Sequence[Scores]) -> dict[str, float]:
     """Mean score of the responses of every round, "NAME_1" and so on."""
     rounds = range(max(map(len, scores), default=0))
     of_rounds = [[value for debate in scores if turn < len(debate) for value in debate[turn].values()] for turn in rounds]
-    return {f"{name}_{turn}": fmean(values) for turn, values in enumerate(of_rounds, 1)}
+    return {f"{name}_{turn}": fmean(values) for turn, values in enumerate(of_rounds, 1) if values}

@@ -104,7 +104,7 @@ def fine_tune(run: Run, stage: str, episodes: Iterable[Episode], config: Any, fo
         **initial_model(run.initial_model, run.config.model),
         args=SFTConfig(**arguments, max_length=None),
         train_dataset=sft_dataset(
-            [[*instructions, *episode.messages_with_thoughts] for episode in episodes],
+            [[*instructions, *episode.messages_to_imitate] for episode in episodes],
             Chat(tokenizer, run.config.model.reasoning),
             run.config.model.history,
         ),

@@ -109,6 +109,9 @@ class Algorithm:
         """Algorithms, critics of SWEET-RL among them, whose files it uses: the same run must have trained them before its evaluation."""
         return ()
 
+    def refuse_needed(self, other: Algorithm) -> None:
+        """Refuse, by a ValueError, an algorithm of the run that it uses (`algorithms_needed`) and cannot use."""
+
     @property
     def module(self) -> str:
         """Name of the module whose code trains it: a change of that module is a change of its stages' inputs."""

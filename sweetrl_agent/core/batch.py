@@ -63,7 +63,8 @@ class Credit:
     Attributes:
         advantages: Advantages, for the policy. Without a value head, episodes with zero advantage in all turns are skipped.
         returns: Targets of the value head; empty without one.
-        episodes: What the policy is trained on in place of the batch's episodes, such as fresh actions in replayed states; None for these.
+        episodes: What the policy is trained on in place of the batch's episodes, such as fresh actions in replayed states; None for these. Of several agents, those
+            that spoke before the last turn and have no advantage do not count.
         metrics: Numbers of the iteration that the loop logs, such as the share of turns with a group of their own.
         agents: Agents whose turns are trained on; None for all that have a policy in training.
     """

@@ -14,6 +14,14 @@ class ContractError(TypeError):
     """An environment returned what `docs/environments/index.md` does not allow. The message says what it was and what it must be."""
 
 
+def has(env: Any, attribute: str) -> bool:
+    """Whether an environment has an attribute, also one without a value before `reset`, be it a property or that of an inner environment."""
+    try:
+        return hasattr(type(env), attribute) or hasattr(env, attribute)
+    except Exception:  # what a property raises in place of a value
+        return True
+
+
 def started(result: Any) -> tuple[str, Mapping[str, Any]]:
     """Observation and info of a `reset`.
 

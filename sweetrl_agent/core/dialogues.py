@@ -13,7 +13,7 @@ import gymnasium as gym
 
 from colbench_gym.errors import ColBenchError, CostError
 from colbench_gym.generators import PrivateGenerators
-from colbench_gym.spaces import elapsed_steps, set_elapsed_steps
+from colbench_gym.spaces import elapsed_steps, set_elapsed_steps, step_cut
 from sweetrl_agent.core import contract
 
 #: Outcomes of an episode: terminated, truncated at its limit of turns, or void because the environment failed.
@@ -196,12 +196,13 @@ class TextDialogue:
             action: The message.
             is_cut: Whether the limit of tokens cut it. It then goes to the environment's method `step_cut`, if it has one.
         """
-        step = getattr(self.env.unwrapped, "step_cut", self.env.step) if is_cut else self.env.step
         self.all_messages.append(self._named("assistant", action))
         self._turns += 1
         try:
             with self._isolated():
-                observation, reward, terminated, truncated, info = contract.stepped(step(action))
+                observation, reward, terminated, truncated, info = contract.stepped(
+                    step_cut(self.env, action) if is_cut else self.env.step(action)
+                )
         except WORLD_ERRORS as error:
             if isinstance(error, CostError):
                 raise

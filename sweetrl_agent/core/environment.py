@@ -23,6 +23,7 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.evaluation.trial import Act, Trial
 from colbench_gym.generators import PrivateGenerators
 from sandboxes.named import find_beside, where
+from sweetrl_agent.core import contract
 from sweetrl_agent.core.actions import DialogueActions, DiscreteDialogue
 from sweetrl_agent.core.dialogues import DialogueEnvs, TextDialogue, TextDialogues
 from sweetrl_agent.core.explanation import Explains
@@ -289,12 +290,7 @@ class EnvironmentRecord(Explains):
     def capabilities(self, config: Any) -> frozenset[str]:
         """The environment's capabilities, from `CAPABILITY_NAMES`."""
         with closing(self.make(config.task)) as env:
-            bare = env.unwrapped
-            capabilities = {
-                name
-                for name, attribute in CAPABILITIES.items()
-                if hasattr(type(bare), attribute) or hasattr(bare, attribute)  # a property may have no value before `reset`
-            }
+            capabilities = {name for name, attribute in CAPABILITIES.items() if contract.has(env.unwrapped, attribute)}
         kept = {
             "answer_prefix": bool(self.answer_prefix),
             "behaviour": self.has_behaviour(config.task),

@@ -63,6 +63,11 @@ class Turn:
     finish_reason: str = STOP
     agent: str = AGENT
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the limit of tokens cut it."""
+        return self.finish_reason == LENGTH
+
 
 @dataclass(frozen=True)
 class Episode:
@@ -113,6 +118,15 @@ class Episode:
         return [
             {**message, "thought": thought} if thought else message
             for message, thought in zip(self.messages, thought_of, strict=True)
+        ]
+
+    @property
+    def messages_to_imitate(self) -> list[dict[str, Any]]:
+        """`messages_with_thoughts`, where the turns that the limit of tokens cut are marked as "cut": to imitate them is not to end there."""
+        cut = iter([turn.is_cut for turn in self.turns])
+        return [
+            {**message, "cut": True} if message["role"] == "assistant" and next(cut, False) else message
+            for message in self.messages_with_thoughts
         ]
 
     @property

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -155,10 +156,20 @@ def require(name: str, value: str, allowed: tuple[str, ...]) -> None:
         raise unknown(name, value, allowed, others="")
 
 
+def are_names(values: Sequence[str]) -> bool:
+    """Whether names of agents are different, and folders can have them."""
+    return len({*values}) == len(values) and all(re.fullmatch(r"\w[\w .-]*", value) for value in values)
+
+
 def require_names(name: str, values: Sequence[str]) -> None:
-    """Refuse names of agents that are not different, or that no folder can have."""
-    if len({*values}) < len(values) or not all(re.fullmatch(r"\w[\w .-]*", value) for value in values):
+    """Refuse names of agents that are not `are_names`."""
+    if not are_names(values):
         raise ValueError(f"`{name}` must be different names that folders can have, got {list(values)}.")
+
+
+def typed_names(name: str, values: Sequence[str]) -> str:
+    """A setting of names of agents as it is typed in a shell; "" if `require_names` refuses them."""
+    return f"--{name} {shlex.join(values)}" if are_names(values) else ""
 
 
 def require_folder(name: str, path: str) -> None:

@@ -101,7 +101,8 @@ class Chat:
         """The agent's turns of a dialogue, each behind its prompt.
 
         Args:
-            messages: The dialogue. A message of the agent may have its "thought".
+            messages: The dialogue. A message of the agent may have its "thought". One that was "cut" by the limit of tokens did not end there: the token
+                behind it that ends a turn is none of its own.
             sampled: Token ids of the agent's turns as sampled; () to tokenize them.
             history: Earlier turns that the agent reads, as in `core.messages.as_read`. Unless it is -1, each turn has a sequence of its own.
 
@@ -132,8 +133,14 @@ class Chat:
         prompts, tokens = (
             (self._prompts([read for read, _, _ in agent_turns]), sampled_ids) if sampled_ids else self._turns(agent_turns)
         )
-        pairs = zip(prompts, tokens, strict=True)
-        return [_joined([next(pairs) for _ in turns], can_join=history < 0) for turns in before]
+        cut = [messages[i].get("cut") for messages, turns in zip(dialogues, before, strict=True) for i, _ in turns]
+        ends = self.end_ids() if any(cut) and not sampled_ids else []
+        own = [
+            len(turn) - 1 if is_cut and len(turn) > 1 and turn[-1] in ends else len(turn)
+            for turn, is_cut in zip(tokens, cut, strict=True)
+        ]
+        rows = zip(prompts, tokens, own, strict=True)
+        return [_joined([next(rows) for _ in turns], can_join=history < 0) for turns in before]
 
     def end_ids(self, generation_config: Any = None) -> list[int]:
         """Tokens at which sampling stops: the tokenizer's `eos_token`, those of the generation configuration, and the end of a turn in the template.
@@ -204,17 +211,17 @@ def numbered_actions(parts: Sequence[EncodedDialogue]) -> list[int]:
     return numbers
 
 
-def _joined(turns: Sequence[tuple[list[int], list[int]]], can_join: bool) -> list[EncodedDialogue]:
-    """Sequences of prompts and turns. A turn joins the previous sequence if its prompt begins with all of it."""
+def _joined(turns: Sequence[tuple[list[int], list[int], int]], can_join: bool) -> list[EncodedDialogue]:
+    """Sequences of prompts and turns, of whose tokens so many are the agent's own. A turn joins the previous sequence if its prompt begins with all of it."""
     sequences: list[EncodedDialogue] = []
-    for prompt, turn in turns:
+    for prompt, turn, own in turns:
         last = sequences[-1] if sequences and can_join else None
         if last is None or prompt[: len(last.token_ids)] != last.token_ids:
             sequences.append(last := EncodedDialogue([], []))
         context = prompt[len(last.token_ids) :]
         number = last.num_turns + 1
         last.token_ids.extend([*context, *turn])
-        last.turn_ids.extend([*[0] * len(context), *[number] * len(turn)])
+        last.turn_ids.extend([*[0] * len(context), *[number] * own, *[0] * (len(turn) - own)])
     return sequences
 
 

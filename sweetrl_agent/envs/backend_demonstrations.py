@@ -86,7 +86,10 @@ class Demonstrator:
         return [*hint_message(task.hidden.reference if is_hinted else "", noun="function"), *dialogue.to_dicts()]
 
     def topics(self, task: Task, is_hinted: bool, rng: np.random.Generator) -> list[Topic]:
-        """Topics that a dialogue asks about, in order. A guided dialogue asks as many questions as any other, and includes all topics that matter."""
+        """Topics that a dialogue asks about, in order. A guided dialogue asks as many questions as any other, and includes all topics that matter.
+
+        The answer takes a turn: it asks as many questions as the task's turns leave.
+        """
         family, choice = family_of(task)
         turns = turn_limit(task)
         shuffled = rng.permutation(len(family.topics))
@@ -94,7 +97,7 @@ class Demonstrator:
         if is_hinted:
             shuffled = np.array(sorted(shuffled, key=lambda i: choice[i] == 0))
             count = max(count, sum(option > 0 for option in choice))
-        chosen = shuffled[:count]
+        chosen = shuffled[: min(count, turns - 1)]
         return [family.topics[i] for i in (rng.permutation(chosen) if self.is_varied else sorted(chosen))]
 
     def answer(self, code: str) -> str:

@@ -65,6 +65,8 @@ def check(config: Config, others: Collection[str] = ()) -> None:
                 f"{algorithm.name!r} uses {' and '.join(map(repr, missing))}, to be trained in the same run before it: "
                 f"`compare --algorithms {' '.join(missing)} {algorithm.name}`."
             )
+        for name in algorithm.algorithms_needed:
+            algorithm.refuse_needed(config.algorithms[name])
     check_needs([*config.algorithms, *others], config)
     check_costs(config)
     check_trial(config)
@@ -98,7 +100,7 @@ def meter_of(config: Config) -> Meter:
 def _check_agents(config: Config) -> None:
     """Refuse algorithms of several agents whose agents are not the environment's, and algorithms of one agent in an environment of several."""
     algorithms, env = config.algorithms.values(), config.task.env
-    teams = [algorithm for algorithm in algorithms if algorithm.policies and AGENT not in algorithm.policies]
+    teams = [algorithm for algorithm in algorithms if algorithm.policies and [*algorithm.policies] != [AGENT]]
     of_one = [algorithm for algorithm in algorithms if "collect" in algorithm.shared]
     named = config.record.agents(config) if teams or of_one else ()
     is_unknown = bool(of_one) and not named and config.record.known_trial(config) is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from colbench_gym.evaluation.names import labelled
 from sweetrl_agent.core.dialogues import speaks_as
 from sweetrl_agent.evaluation.model_policies import ModelSpec, member_policy
 
@@ -43,9 +42,9 @@ def team_policy(text: str) -> TeamSpec | None:
     if not text.startswith(PREFIX):
         return None
     first, *others = text.removeprefix(PREFIX).split("+")
-    pairs = list(map(labelled, others))
+    pairs = [(agent, policy) for agent, _, policy in (other.partition("=") for other in others)]
     agents = [agent for agent, _ in pairs]
-    if not first or not pairs or not all(agents) or len({*agents}) < len(agents):
+    if not first or not pairs or not all(map(all, pairs)) or len({*agents}) < len(agents):
         raise ValueError(
             "`policies`: a team is a run and the policies of other agents, each named once, as in team:runs/malt+verifier=runs/malt:initial, "
             f"got {text[:200]!r}."

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from colbench_gym.errors import ColBenchError
 from colbench_gym.seeds import derive_seed
 from sweetrl_agent.core.dialogues import AGENT, speaks_as
 from sweetrl_agent.core.episode import Messages
@@ -190,12 +191,12 @@ class AgentSampler:
         """See `Speaker`.
 
         Raises:
-            ValueError: If there is no policy for the agent that the environment names.
+            ColBenchError: If there is no policy for the agent that the environment names.
         """
         agent = getattr(env, "agent", AGENT)
         speaker = self.speakers.get(speaks_as(agent, self.speakers))
         if speaker is None:
-            raise ValueError(
+            raise ColBenchError(
                 f"The environment names the agent {agent!r}, and the policies are those of {', '.join(self.speakers)}."
             )
         speaker.ask(number, env, seed)

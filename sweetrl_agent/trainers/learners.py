@@ -62,7 +62,7 @@ class Learners(dict[str, Learner]):
         for folder, learner in self.items():
             views = views_of(dialogues, self._agents(folder))
             if last_only:
-                views = [view for view in views if view.places[-1] == len(dialogues[view.row].turns) - 1]
+                views = [view for view in views if view.ends(dialogues)]
             scored = learner.score([view.episode for view in views], last_only)
             for view, scores in zip(views, scored, strict=True):
                 for place, of_turn in zip(view.places, scores, strict=True):
@@ -89,6 +89,9 @@ class Learners(dict[str, Learner]):
         updates = {}
         for folder, learner in self.items():
             views = views_of(episodes, _both(self._agents(folder), credit.agents))
+            if credit.episodes is not None:  # who spoke before a candidate has no part in it
+                given = select(credit.advantages, episodes, views, self._per_token)
+                views = [view for view, own in zip(views, given, strict=True) if any(own) or view.ends(episodes)]
             advantages, returns, *rest = (select(column, episodes, views, per_token) for column, per_token in columns)
             updates[folder] = learner.update([view.episode for view in views], Credit(advantages, returns), *rest)
             of_views = zip(views, updates[folder].tokens_by_episode, strict=False)  # none without a step

@@ -236,7 +236,7 @@ class OnPolicyAlgorithm(Algorithm):
         """Play the episodes of an iteration, void ones included."""
         played = self.sampler.play(self.run.tasks, _keys(self.run, self.config, iteration), f"{self.name} {iteration}")
         spoken = dict.fromkeys(agent for episode in played for agent in episode.agents)
-        if AGENT not in self.policies and (unknown := [agent for agent in spoken if agent not in self.policies]):
+        if [*self.policies] != [AGENT] and (unknown := [agent for agent in spoken if agent not in self.policies]):
             raise ColBenchError(f"{self.name!r} has policies of {', '.join(self.policies)}, and {', '.join(unknown)} spoke.")
         self._costs += costs_of(played)
         self._is_sampler_stale = False

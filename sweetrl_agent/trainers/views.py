@@ -26,6 +26,10 @@ class View:
     places: list[int]
     episode: Episode
 
+    def ends(self, episodes: Sequence[Episode]) -> bool:
+        """Whether the agent took the last turn of its episode, one of these."""
+        return self.places[-1] == len(episodes[self.row].turns) - 1
+
 
 def views_of(episodes: Sequence[Episode], agents: Collection[str] | None) -> list[View]:
     """The views of some agents (None for all), episode after episode; an agent without a turn has none."""

@@ -15,6 +15,7 @@ with warnings.catch_warnings():
     from pettingzoo.test import api_test, seed_test
 
 import colbench_gym  # noqa: F401  (registers the environments)
+from colbench_gym.errors import ColBenchError
 from colbench_gym.pettingzoo import to_aec
 
 ENVIRONMENTS = [
@@ -59,3 +60,23 @@ def test_an_episode_agent_by_agent(sandbox, total_task, answer):
         env.step(None if is_over else next(says[agent]))
     assert total == {"interviewer": 1.0, "coder": 1.0} and "two decimals" in env.render()
     env.close()
+
+
+@pytest.mark.parametrize("named", [{}, {"agent": "b"}])
+def test_an_environment_that_does_not_name_the_next_speaker_is_refused(named):
+    class Forgets(gym.Env):
+        observation_space = action_space = gym.spaces.Text(9)
+        agents = ("a",)
+
+        def reset(self, *, seed=None, options=None):
+            return "", {"agent": "a"}
+
+        def step(self, action):
+            return "", 0.0, True, False, named
+
+    env = to_aec(Forgets())
+    env.reset(seed=0)
+    with pytest.raises(
+        ColBenchError, match=r"""^Forgets must name in `info\["agent"\]`, .* one of its agents a, got (None|'b').$"""
+    ):
+        env.step("x")

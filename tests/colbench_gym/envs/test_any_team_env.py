@@ -189,3 +189,20 @@ def test_capabilities_are_those_of_the_environment():
     env = AnyTeamEnv()
     env.reset(seed=0)
     assert hasattr(env.env.unwrapped, "discrete_actions") and not hasattr(env, "discrete_actions"), "a single agent's menu"
+
+
+def test_an_interviewer_that_answers_hands_over_and_is_not_graded_past_the_coder():
+    env = gym.make(ID, env="ColBench-Backend-v0", roles="interviewer,coder")
+    env.reset(seed=0)
+    observation, reward, terminated, _, info = env.step("I WANT TO ANSWER:\nIt wants the largest.")
+    assert (reward, terminated, info["agent"]) == (0.0, False, "coder") and observation.endswith("It wants the largest.")
+    assert env.step("def f():\n    return 1")[2]
+    env.close()
+
+
+def test_messages_that_were_cut_count_for_the_limit_of_steps():
+    env = AnyTeamEnv(gym.wrappers.TimeLimit(Echo(), max_episode_steps=2))
+    for step in (env.step, env.step_cut):
+        env.reset(seed=0)
+        truncated = [step("no")[3] for _ in range(6)]
+        assert truncated == [False] * 5 + [True]

@@ -14,9 +14,10 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.files import read_rows
 from sweetrl_agent.algorithms.at_grpo import ATGRPO, ATGRPOConfig
 from sweetrl_agent.algorithms.grpo import standardized
-from sweetrl_agent.core.batch import ActionTokens, Batch
+from sweetrl_agent.core.batch import ActionTokens, Batch, Credit
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Turn
 from sweetrl_agent.evaluation import comparison_job
+from sweetrl_agent.trainers.learner import Update
 from sweetrl_agent.trainers.learners import Learners
 from sweetrl_agent.trainers.views import views_of
 from tests.sweetrl_agent.core.test_two_agents import two_policies
@@ -201,3 +202,33 @@ def test_local_rewards_require_a_verifier():
     with pytest.raises(ColBenchError, match="compares candidates for a turn, and a recorded dialogue has one"):
         ATGRPO().turn_credit(Batch([Episode("a", 0, [], [Turn("x")], {"outcome": "ended"}, 1.0)]), [1])
     assert ATGRPO(ATGRPOConfig(agents=["a", "b"], policies="one")).folders == ("at_grpo/team",)
+
+
+class Counted:
+    """A learner that notes the dialogues and advantages of its updates."""
+
+    def values(self, episodes):
+        return []
+
+    def update(self, episodes, credit, *rest):
+        self.rows = [
+            (episode.turns[-1].text, list(of_turns)) for episode, of_turns in zip(episodes, credit.advantages, strict=True)
+        ]
+        return Update()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_policys_mean_is_over_the_candidates_of_its_own_agents(shared):
+    agents = ("a", "a", "b", "c")
+    whole = [Turn(f"{agent}{i}", [1], [-1.0], agent=agent) for i, agent in enumerate(agents)]
+    candidates = [Episode("t", 0, [], whole[:length], {}, 0.0) for length in (1, 1, 2, 3, 4, 4)]
+    advantages = [
+        [0.0] * (len(episode.turns) - 1) + [value] for episode, value in zip(candidates, (1, -1, 0, 2, 0, 0.0), strict=True)
+    ]
+    policies = {agent: "x/all" if shared else f"x/{agent}" for agent in "abc"}
+    learners = Learners({folder: Counted() for folder in dict.fromkeys(policies.values())}, policies, False)
+    learners.update(Batch([]), Credit(advantages, episodes=candidates), ())
+    rows = {folder: learner.rows for folder, learner in learners.items()}
+    a = [("a0", [1]), ("a0", [-1]), ("a1", [0.0, 0])]
+    b, c = [("b2", [2])], [("c3", [0.0]), ("c3", [0.0])]
+    assert rows == ({"x/all": [*a, *b, *c]} if shared else {"x/a": a, "x/b": b, "x/c": c})

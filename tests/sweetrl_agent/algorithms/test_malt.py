@@ -199,13 +199,16 @@ def test_what_a_role_has_said_twice_is_trained_on_once(make_run, monkeypatch):
     assert (pair["chosen"][-1]["content"], pair["rejected"][-1]["content"]) == ("c", "bad")
 
 
-def test_an_agent_that_speaks_again_after_another_is_refused():
-    class Again(Team):
-        order = ("generator", "verifier", "generator")
+@pytest.mark.parametrize(
+    "spoken", [("generator", "verifier", "generator"), ("generator", "refiner", "verifier"), ("generator", "other")]
+)
+def test_agents_that_speak_again_or_in_another_order_or_have_no_level_are_refused(spoken):
+    class Other(Team):
+        order = spoken
 
-    envs = dialogues(Again, 1, num_envs=4)
-    with pytest.raises(ColBenchError, match="agents speak again after others: generator, verifier, generator"):
-        grown(["0"], 2, ROLES[:2], lambda keys: played(Any(("a", "b"), ("?",)), envs, keys, "x", keeps_states=True))
+    envs = dialogues(Other, 1, num_envs=4)
+    with pytest.raises(ColBenchError, match=f"verifier, refiner, in this order, and here they speak as {', '.join(spoken)}: "):
+        grown(["0"], 2, ROLES, lambda keys: played(Any(("a", "b"), ("?",)), envs, keys, "x", keeps_states=True))
 
 
 @pytest.mark.parametrize("settings", [{"dpo_generator": True}, {"policies": "one"}])

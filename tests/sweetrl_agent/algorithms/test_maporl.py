@@ -297,3 +297,31 @@ def test_every_block_of_turn_based_training_has_an_iteration():
 def test_settings_out_of_range_are_refused(setting, value, error):
     with pytest.raises(ValueError, match=f"`maporl.{setting}` {error}"):
         comparison_job.parse([f"--maporl.{setting}", value])
+
+
+def test_a_debate_that_was_cut_short_is_credited_for_what_was_said():
+    """A coder that said nothing has no score, a round in which nobody did counts for nothing, and sides without anyone are none."""
+    weights = [*WEIGHTS.values()]
+    late = [{1: 1.0}, {}, {1: 0.5, 2: 0.0}]
+    assert influence_return(late, 1, 1, 0.5) == pytest.approx((1.0 + 0.25 * 0.25) / 1.25)
+    assert influence_return(late, 0, 0, 0.5) == pytest.approx((1.0 + 0.25 * 0.25) / 1.25)
+    assert [persuasion_bonus(late, turn, coder, weights) for turn, coder in ((1, 1), (3, 1), (3, 2))] == [0.0] * 3
+    assert persuasion_bonus([{1: 0.0}, {1: 1.0, 2: 1.0}], 2, 1, weights) == 0.0, "nobody was there to be followed"
+    assert persuasion_bonus([{1: 0.0}, {1: 1.0}], 2, 1, weights) == WEIGHTS["alpha_against"], "a coder alone"
+
+
+def test_of_a_coder_with_two_turns_the_last_is_scored_and_paid():
+    names = ("coder1_1", "coder2_1", "coder1_1", "coder1_3")
+    turns = [Turn(str(i), [0], [-1.0], agent=name) for i, name in enumerate(names)]
+    episode = Episode("a", 0, [], turns, {"outcome": "ended"}, 1.0)
+    asked = []
+
+    def verify(states):
+        asked.extend(number for _, number in states)
+        return [1.0, 0.0, 0.5]
+
+    config = MAPoRLConfig(coders=2, rounds=3, beta=0.0)
+    credit = MAPoRL(config).credit(Batch([episode], [[0.0] * 4], verify=verify))
+    assert asked == [3, 2, 4] and credit.metrics == {"round_1": 0.5, "round_3": 0.5}
+    first, second = (1.0 + 0.3**2 * 0.5) / (1 + 0.3**2), (0.0 + 0.3**2 * 0.5) / (1 + 0.3**2)
+    assert credit.returns[0] == pytest.approx([0.95 * first, second, first, 0.5]), "lambda is 0.95"

@@ -87,6 +87,21 @@ def test_an_agent_that_forgets_is_trained_on_what_it_reads_and_its_thoughts(run_
     assert second == "<|user|>Yes.<|end|><|assistant|><think>write</think>Done.<|end|>"
 
 
+def test_to_stop_where_the_limit_of_tokens_cut_is_not_learnt(run_of, tiny_tokenizer, untrained):
+    seen = untrained(0.5)
+    run = run_of([1.0])
+    messages = [{"role": role, "content": text} for role, text in (
+        ("user", "I need total."), ("assistant", "Round"), ("user", "Yes."), ("assistant", "Done."),
+    )]  # fmt: skip
+    metrics = {"outcome": "answered", "tests_passed": 1.0, "success": 1}
+    episode = Episode("total", 0, messages, [Turn("Round", finish_reason="length"), Turn("Done.")], metrics, 1.0, "?")
+    write_rows(run.path("trajectories.jsonl"), [episode.to_row()])
+    run.config.algorithms["rft"].train(run)
+    (row,) = seen["trainer"].train_dataset
+    assert tiny_tokenizer.decode(row["input_ids"]).count("<|end|>") == 4
+    assert tiny_tokenizer.decode([token for token in row["labels"] if token != -100]) == "RoundDone.<|end|>"
+
+
 def test_thoughts_that_are_switched_off_are_so_in_training(run_of, quiet_model_folder, tiny_tokenizer, untrained):
     seen = untrained(0.5)
     for reasoning, start in (("none", "(quiet)<|user|>"), ("auto", "<|user|>")):

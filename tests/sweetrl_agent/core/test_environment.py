@@ -9,6 +9,7 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.files import write_rows
 from sweetrl_agent import train
 from sweetrl_agent.algorithms.settings import make_config
+from sweetrl_agent.core import contract
 from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Turn
@@ -309,3 +310,43 @@ def test_a_records_defaults_stand_beside_those_of_any_environment():
 
     assert Short().all_defaults() == {**EnvironmentRecord().all_defaults(), "max_turns": 4, "tasks": "seeds:0-3"}
     assert find_record("ColBench-Backend-v0").all_defaults() == {}
+
+
+class Cut(gym.Env):
+    """An environment that takes messages that were cut by a method of its own, and never ends."""
+
+    observation_space = action_space = gym.spaces.Text(100)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return "Go on.", {}
+
+    def step(self, action):
+        return "whole", 0.0, False, False, {}
+
+    def step_cut(self, action):
+        return "cut", 0.0, False, False, {}
+
+
+class Before(Cut):
+    """One whose hidden information has no value before `reset`."""
+
+    @property
+    def hidden_information(self):
+        raise RuntimeError("Expected an episode; call reset first.")
+
+
+def test_a_message_that_was_cut_counts_for_gymnasiums_limit_of_steps():
+    dialogue = TextDialogue(gym.wrappers.TimeLimit(Cut(), max_episode_steps=3), {"0": 0}, "return", 0)
+    dialogue.reset(options={"task_id": "0"})
+    steps = [dialogue.step("a", is_cut=is_cut) for is_cut in (True, False, True)]
+    assert [(step[0], step[3]) for step in steps] == [("cut", False), ("whole", False), ("cut", True)]
+
+
+def test_what_has_no_value_before_reset_is_there():
+    class Around:
+        def __getattr__(self, name):
+            return getattr(Before(), name)
+
+    for env in (Around(), Before()):
+        assert contract.has(env, "hidden_information") and not contract.has(env, "state_key")

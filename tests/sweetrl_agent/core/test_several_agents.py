@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from colbench_gym.errors import TaskError
+from colbench_gym.errors import ColBenchError, TaskError
 from colbench_gym.files import write_rows
 from sweetrl_agent.core.episode import Episode, EpisodeKey
 from sweetrl_agent.rollouts.collection import pair_outcomes
@@ -38,7 +38,7 @@ def test_an_agent_sees_its_own_half_alone():
 def test_an_agent_without_a_policy_and_a_step_without_a_name_are_refused():
     policies = two_policies()
     with pytest.raises(
-        ValueError, match="^The environment names the agent 'scout', and the policies are those of guesser, other.$"
+        ColBenchError, match="^The environment names the agent 'scout', and the policies are those of guesser, other.$"
     ):
         played({"guesser": policies["guesser"], "other": policies["scout"]}, dialogues(Halves, 1), [EpisodeKey("0")], "x")
 

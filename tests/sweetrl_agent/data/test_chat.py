@@ -50,6 +50,28 @@ def test_agent_turns_are_numbered_and_hold_their_text_and_end(chat, tiny_tokeniz
     )
 
 
+def test_the_token_behind_a_turn_that_was_cut_is_none_of_its_own(chat, tiny_tokenizer):
+    (whole,), (cut,) = chat.sequences(DIALOGUE), chat.sequences([DIALOGUE[0], {**DIALOGUE[1], "cut": True}, *DIALOGUE[2:]])
+    assert cut.token_ids == whole.token_ids and cut.turns == [whole.turns[0][:-1], whole.turns[1]]
+    assert tiny_tokenizer.decode(cut.turns[0]) == DIALOGUE[1]["content"]
+    sampled = [[5, 6], [7, whole.turns[1][-1]]]
+    parts = chat.sequences([*DIALOGUE[:3], {**DIALOGUE[3], "cut": True}], sampled)
+    assert [turn for part in parts for turn in part.turns] == sampled, "what was sampled is the agent's"
+    (empty,) = chat.sequences([DIALOGUE[0], {"role": "assistant", "content": "", "cut": True}])  # a turn has a token
+    assert empty.num_turns == 1
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_a_turn_that_was_cut_has_no_end_in_any_template(family):
+    chat = Chat(build_tokenizer(family))
+    dialogue = [DIALOGUE[0], {**DIALOGUE[1], "cut": True}, *DIALOGUE[2:]]
+    for whole, cut in zip(chat.sequences(DIALOGUE), chat.sequences(dialogue), strict=True):
+        assert whole.token_ids == cut.token_ids and whole.num_turns == cut.num_turns
+    (first, *_), (short, *_) = ([turn for part in chat.sequences(of) for turn in part.turns] for of in (DIALOGUE, dialogue))
+    assert short == (first[:-1] if first[-1] in chat.end_ids() else first)
+    assert first[-1] in chat.end_ids() or chat.stop_texts
+
+
 def test_a_turn_stands_behind_its_prompt(chat):
     (encoded,) = chat.sequences(DIALOGUE)
     prompt = chat.prompt(DIALOGUE[:3])

@@ -276,3 +276,24 @@ def test_a_run_from_scratch_trains_one_policy_for_all_agents(tmp_path, capsys, e
     assert len(named) == agents and all(("chosen" in row) == (env == TEAM) for row in rows)
     assert re.search(r"trained +test", capsys.readouterr().out) and (folder / "report.html").exists()
     assert evaluate(words({"policies": str(folder), "num_tasks": 3, "output": tmp_path / "evaluation", "threads": 1})) == 0
+
+
+@pytest.mark.parametrize(
+    ("env_class", "arguments"),
+    [
+        (TeamEnv, {"roles": "interviewer,coder"}),
+        (TeamEnv, {"roles": "generator,verifier,refiner"}),
+        (TeamEnv, {"roles": "debaters:2x2"}),
+        (SplitEnv, {}),
+        (SplitEnv, {"alone": "first"}),
+    ],
+)
+@pytest.mark.parametrize("turns", [1, 2, 3])
+@pytest.mark.parametrize("preset", ["easy", "standard", "hard"])
+def test_with_few_turns_every_role_still_speaks_for_itself(env_class, arguments, turns, preset):
+    tasks = [task.with_turns(turns) for task in env_class.load_tasks(f"embedded:train?preset={preset}[:20]")]
+    for _, by_agent in _episodes(env_class, {"max_turns": turns, **arguments}, tasks):
+        for role, dialogue in zip(env_class(tasks=tasks, **arguments).team.roles, by_agent.values(), strict=True):
+            assert [message["role"] for message in dialogue] == ["user", "assistant"] * (len(dialogue) // 2)
+            assert len(dialogue) // 2 <= (turns if role.talks else 1)
+            assert (HAND_OVER in dialogue[-1]["content"]) == (role.writes == "note")

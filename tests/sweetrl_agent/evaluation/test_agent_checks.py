@@ -14,7 +14,7 @@ def config(tmp_path):
     """Function: settings -> those of the game of three agents, whose demonstrations nobody reads."""
     (tmp_path / "sft.jsonl").touch()
     game = {"env": "tests.sweetrl_agent.team_games:Team-v0", "tasks": "seeds:0-7", "test_tasks": "seeds:10-11", "unseen_tasks": "", "demonstrations": str(tmp_path / "sft.jsonl")}  # fmt: skip
-    return lambda **given: make_config({**game, **given})
+    return lambda algorithms=None, **given: make_config({**game, **given}, algorithms)
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,31 @@ def test_an_environment_that_names_its_agents_is_compared_with_all_of_them(confi
     with pytest.raises(ValueError, match="^'malt' takes .*: give --malt.roles generator verifier refiner.$"):
         check(config(algorithm="malt", **{"malt.roles": ["generator", "refiner", "verifier"]}))
     check(config(algorithm="malt"))
+
+
+@pytest.mark.parametrize(
+    ("agents", "says"),
+    [(("a b", "c"), "give --at_grpo.agents 'a b' c.$"), (("a/b", "c"), "take another environment .*, or name its agents.$"), (("verifier", "verifier#2"), "take another")],
+)  # fmt: skip
+def test_settings_that_fit_are_as_typed_in_a_shell_or_left_out(config, monkeypatch, agents, says):
+    monkeypatch.setattr(Team, "agents", agents, raising=False)
+    monkeypatch.setattr(Team, "order", agents)
+    with pytest.raises(ValueError, match=f"^'at_grpo' takes .*: {says}"):
+        check(config(algorithm="at_grpo", **{"at_grpo.agents": ["agent", "d"]}))
+
+
+@pytest.mark.parametrize("roles", ['["interviewer", "coder"]', "3"])
+def test_roles_that_are_no_text_are_refused(roles):
+    with pytest.raises(ValueError, match="^`roles` must be text, got (list|3).$"):
+        check(make_config({"env": "ColBench-Team-v0", "env_kwargs": f'{{"roles": {roles}}}', "algorithm": "grpo"}))
+
+
+def test_what_cannot_be_mixed_is_refused_before_a_run(config):
+    says = "^`agents` must name algorithms whose agent is one language model, and "
+    given = {"collab.agents": ["at_grpo", "initial"], "at_grpo.agents": [*Team.order]}
+    with pytest.raises(ValueError, match=f"{says}'at_grpo' trains several agents.$"):
+        check(config(["initial", "at_grpo", "collab"], **given))
+    with pytest.raises(ValueError, match=f"{says}'slinvit' chooses what it says in another way.$"):
+        check(make_config({"collab.agents": ["slinvit"]}, ["initial", "slinvit", "collab"]))
+    with pytest.raises(ValueError, match="'collab' is the mixture"):
+        make_config({"collab.agents": ["collab"]}, ["collab"])
