@@ -52,6 +52,12 @@ def _run(given: argparse.Namespace) -> int:
                 if tasks
                 else f"`--split` must be one of {', '.join(run.held_out)}, got {given.split!r}."
             )
+        if run.algorithm.folders and not all(
+            run.path(folder).exists() or folder in run.unchanged for folder in run.algorithm.folders
+        ):
+            raise ValueError(
+                f"{given.run} has no trained policy of {run.algorithm.name!r} yet: the run is not finished. Its own command resumes it."
+            )
         run.records.refuse_changed_files(["initial/", *(f"{folder}/" for folder in run.algorithm.folders if folder)])
         algorithm = run.config.algorithms[run.algorithm.name]
         played = play_both(run, task, given.seed, {"initial": algorithm.load_initial(run), "trained": algorithm.load(run)})

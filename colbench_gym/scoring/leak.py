@@ -1,7 +1,7 @@
 """Measure how much of the reference a reply reveals.
 
 A simulated human may talk about names and values, but must not reveal code. The metric compares token sequences, so spacing,
-comments and quotes do not matter. It counts only common runs that are too long to be a coincidence.
+comments and quotes do not matter. It counts only common runs that are too long to be a coincidence. Code within quotation marks or behind # is code in a reply.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _QUOTES = re.compile(r"^[rRbBuUfF]{0,2}['\"]+|['\"]+$")
+_ESCAPE, _ESCAPED = re.compile(r"\\([nt\"'])"), {"n": "\n", "t": "\t"}
 # A run of words and commas may be prose; a run with any other sign is code.
 _SIGN = re.compile(r"[^\w\s'\".,;:!?’-]|[-:]=")
 
@@ -40,7 +41,20 @@ def leak_fraction(reply: str, reference: str, public: str = "") -> float:
         return 0.0
     _, ours = _tile(tokens(reference), tokens(public))
     size = sum(token is not None for token in ours)
-    return _tile(ours, tokens(reply))[0] / size if size else 0.0
+    readings = {tuple(tokens(reply)), tuple(_bare(reply))}
+    return max(_tile(ours, theirs)[0] for theirs in readings) / size if size else 0.0
+
+
+def _bare(text: str) -> list[str]:
+    """Code tokens of a text, those of what it quotes or comments out among them: a string with a sign of code is what it contains."""
+    text = _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), text.replace("#", " "))
+    found: list[str] = []
+    for match in _TOKEN.finditer(text):
+        content = _QUOTES.sub("", match.group()) if match.group()[-1] in "'\"" else ""
+        found += (
+            _bare(content) if _SIGN.search(content) and len(content) < len(match.group()) else [_plain_quotes(match.group())]
+        )
+    return found
 
 
 def tokens(text: str) -> list[str]:

@@ -61,6 +61,8 @@ def _held_out_tasks(run: Run, share: float) -> set[str]:
     """Ids of the tasks whose pairs are held out: a share of those with pairs, at least one, and never all."""
     ids = sorted({row["task_id"] for row in iter_rows(run.path("outcome_pairs.jsonl"))})
     count = min(max(1, round(share * len(ids))), len(ids) - 1) if share else 0
+    if share and not count:
+        _log.warning("`critic_held_out` holds out whole tasks, and %d has pairs: nothing is held out.", len(ids))
     order = np.random.default_rng(derive_seed(run.seed, "held-out pairs")).permutation(len(ids))
     return {ids[i] for i in order[:count]}
 

@@ -32,33 +32,40 @@ PROB, LOG_PROB = "prob", "log_prob"
 SEPARATE, JOINT = "separate", "joint"
 
 
-def reference_log_probs(batch: Batch, targets: Targets) -> list[list[float]]:
-    """Likelihoods log p_0 .. log p_(T-1) of every episode, in nats per token of the reference that counts.
+def reference_log_probs(batch: Batch, targets: Targets) -> list[list[tuple[float, float]]]:
+    """Log-likelihoods of every turn's reference before the turn and after the reply to it, in nats per token that counts; after the last turn 0.
+
+    The reference is the one at the turn, also where what is hidden changes: a change of the target is no gain.
 
     Args:
         batch: The episodes, and how dialogues are scored.
         targets: Makes targets of references.
     """
-    states = [(episode, turn) for episode in batch.episodes for turn in range(1, len(episode.turns) + 1)]
-    goals = [targets(episode.hidden_at(turn)) for episode, turn in states]
-    dialogues = [
-        episode.until(turn, Turn(goal.text, goal.token_ids)) for (episode, turn), goal in zip(states, goals, strict=True)
+    states = [
+        (episode, at, targets(episode.hidden_at(turn)))
+        for episode in batch.episodes
+        for turn in range(1, len(episode.turns) + 1)
+        for at in (turn, turn + 1)
+        if at <= len(episode.turns)
     ]
-    scored = last_log_probs(batch.score, dialogues)
-    means = iter([goal.mean(log_probs) for goal, log_probs in zip(goals, scored, strict=True)])
-    return [[next(means) for _ in episode.turns] for episode in batch.episodes]
+    scored = last_log_probs(batch.score, [episode.until(at, Turn(goal.text, goal.token_ids)) for episode, at, goal in states])
+    means = iter([goal.mean(log_probs) for (*_, goal), log_probs in zip(states, scored, strict=True)])
+    return [
+        [*((next(means), next(means)) for _ in episode.turns[1:]), *((next(means), 0.0) for _ in episode.turns[:1])]
+        for episode in batch.episodes
+    ]
 
 
-def turn_rewards(log_probs: Sequence[float], outcome: float, gain: str) -> list[float]:
+def turn_rewards(log_probs: Sequence[tuple[float, float]], outcome: float, gain: str) -> list[float]:
     """Rewards of an episode's turns: the gains of all but the last, whose reward is the outcome.
 
     Args:
-        log_probs: log p_0 .. log p_(T-1).
+        log_probs: A row of `reference_log_probs`.
         outcome: Return of the episode.
         gain: `PROB` or `LOG_PROB`.
     """
-    values = [math.exp(value) for value in log_probs] if gain == PROB else log_probs
-    return [*(after - before for before, after in zip(values, values[1:], strict=False)), outcome]
+    values = [(math.exp(before), math.exp(after)) if gain == PROB else (before, after) for before, after in log_probs]
+    return [*(after - before for before, after in values[:-1]), outcome]
 
 
 def standardized_rewards(rewards: Sequence[Sequence[float]], normalisation: str, gain_weight: float = 1.0) -> list[list[float]]:
@@ -131,7 +138,7 @@ class IGPO(GRPO):
     def credit(self, batch: Batch) -> Credit:
         """Discounted sums of standardized gains and returns; the episodes of a task form a group."""
         config, episodes = self.config, batch.episodes
-        log_probs = [[0.0] * len(episode.turns) for episode in episodes]
+        log_probs = [[(0.0, 0.0)] * len(episode.turns) for episode in episodes]
         if config.gain_weight:
             log_probs = reference_log_probs(batch, self.targets)
         rewards = [turn_rewards(row, episode.reward, config.gain) for row, episode in zip(log_probs, episodes, strict=True)]

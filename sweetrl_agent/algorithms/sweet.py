@@ -30,7 +30,7 @@ from colbench_gym.files import Row, append_rows, count_rows, iter_rows, whole_ba
 from colbench_gym.seeds import derive_seed
 from sweetrl_agent.algorithms.critic_settings import SWEET, CriticConfig, critic_arguments, require_whole, stage_name
 from sweetrl_agent.algorithms.critics import CRITICS, Candidates, CriticKind, State, kind_of, open_ranker, open_verifier
-from sweetrl_agent.algorithms.sweet_work import works_of_critic
+from sweetrl_agent.algorithms.sweet_work import plan_of_replies, works_of_critic
 from sweetrl_agent.config.model import PRETRAINED, TINY
 from sweetrl_agent.config.pipeline import first_stage
 from sweetrl_agent.core.algorithm import COLLECTED, Algorithm
@@ -198,6 +198,7 @@ class Sweet(Algorithm):
         return [
             f"critic     {trained if self.kind.train else f'{self.kind.title}, not trained'}",
             f"actor      {config.num_states or 'all'} turns x {config.num_candidates} candidates, {config.actor_loss}",
+            *plan_of_replies(run, self.critic),
         ]
 
 
@@ -274,6 +275,7 @@ def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
     """Preferences between candidates of a turn, by the critic's scores."""
     config = settings_in(run, critic)
     tasks = {task.id: task for task in run.train}
+    grades_endings = kind_of(run, critic).has_replies
     scores, candidates = iter_rows(run.artifact(critic, "scores.jsonl")), iter_rows(run.path("candidates.jsonl"))
     for (episode, turn, (texts, _)), sampled, row in zip(candidates_of(run, critic), candidates, scores, strict=True):
         address, advantages = _address(episode, turn), list(row["advantages"])
@@ -288,9 +290,9 @@ def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
             for pair in turn_pairs([advantages[i] for i in group], config.pairs_per_turn, rng, config.pair_quantile):
                 better, worse = (group[i] for i in pair)
                 is_equal = texts[better] == texts[worse]
-                if advantages[better] > advantages[worse] or (
-                    is_equal and keeps_equal
-                ):  # ties of different texts teach nothing
+                # ties of different texts teach nothing, and equal ones what need not be right: where that is known, right answers are kept
+                keeps = keeps_equal and (not grades_endings or (is_answer[better] and advantages[better] > 0))
+                if advantages[better] > advantages[worse] or (is_equal and keeps):
                     # A critic reads no thoughts: where the texts are equal, no thought is better, and both sides have the same.
                     sides = {"chosen_thought": better, "rejected_thought": better if is_equal else worse}
                     thoughts = sides if "thoughts" in sampled else {}

@@ -6,11 +6,30 @@ from colbench_gym.files import count_rows
 from sweetrl_agent.algorithms.critics import kind_of
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.work import Lengths, Work, reading, training
-from sweetrl_agent.data.pairs import BY_CRITIC
+from sweetrl_agent.data.pairs import BY_CRITIC, BY_VERIFIER
 from sweetrl_agent.trainers.stage_work import num_collected, pair_work
 
 #: Candidates that a head, and questions that a judge reads in one pass.
 HEAD_BATCH, JUDGE_BATCH = 32, 16
+
+
+def plan_of_replies(run: Run, critic: str) -> list[str]:
+    """A line of the plan where candidates need replies, so that recorded dialogues are taken again, of a simulated human that may reply otherwise.
+
+    Raises:
+        ValueError: If a noise level is to be measured on replies of other tasks, and there is one task.
+    """
+    config, kind, task = run.config.algorithms[critic].config, kind_of(run, critic), run.config.task
+    if kind.scoring == "gain" and config.gain_noise and len(run.train) < 2:
+        raise ValueError(
+            "`gain_noise` is measured on replies of other tasks, and there is one: give `gain_threshold` in its place."
+        )
+    repeats = not task.human_model or "cache" in task.simulator_spec()
+    if repeats or not (kind.has_replies or config.answers == BY_VERIFIER):
+        return []
+    return [
+        "replies    dialogues are taken again for the replies to candidates: give the simulated human a `cache`, or it must repeat itself"
+    ]
 
 
 def works_of_critic(run: Run, critic: str, lengths: Lengths) -> dict[str, Work]:

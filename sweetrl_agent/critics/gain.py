@@ -87,13 +87,21 @@ class Targets:
 
     def _encoded(self, reference: str) -> tuple[list[int], int, int]:
         """Tokens of the answer, and where those of the reference begin and end."""
-        token_ids = self.chat.turn([{"role": "user", "content": "?"}], self.marker + reference)
+        asked, decode = [{"role": "user", "content": "?"}], self.chat.tokenizer.decode
+        token_ids = self.chat.turn(asked, self.marker + reference)
         first, end, text = 0, len(token_ids), reference.strip()
         if not text:
             return token_ids, 0, 0
-        while end > first + 1 and text in self.chat.tokenizer.decode(token_ids[first : end - 1]):
+        if text not in decode(
+            token_ids
+        ):  # the tokenizer changes it, such as é of two characters: between what an empty answer begins and ends with
+            empty = self.chat.turn(asked, self.marker)
+            alike = [a == b for a, b in zip(token_ids, empty, strict=False)]
+            first = alike.index(False) if False in alike else len(alike) - 1
+            return token_ids, first, end - (token_ids[-1] in self.chat.end_ids())
+        while end > first + 1 and text in decode(token_ids[first : end - 1]):
             end -= 1
-        while first < end - 1 and text in self.chat.tokenizer.decode(token_ids[first + 1 : end]):
+        while first < end - 1 and text in decode(token_ids[first + 1 : end]):
             first += 1
         return token_ids, first, end
 
@@ -128,6 +136,10 @@ def last_log_probs(score: Callable[..., list[list[list[float]]]], dialogues: Seq
     scored = score(list(distinct.values()), True) if distinct else []
     by_key = {key: turns[-1] for key, turns in zip(distinct, scored, strict=True)}
     return [by_key[key] for key in keys]
+
+
+class NoNoiseError(ColBenchError):
+    """The noise level of gains cannot be measured."""
 
 
 class GainCritic(Critic):
@@ -219,13 +231,14 @@ def noise_level(critic: GainCritic, episodes: Sequence[Episode], quantile: float
         The noise level in nats, at least a thousandth; equal dialogues, quantile and seed have equal levels.
 
     Raises:
-        ColBenchError: If no two tasks have dialogues with replies.
+        NoNoiseError: If no two tasks have dialogues with replies.
     """
     rng = np.random.default_rng(seed)
     replied = [(episode, turn) for episode in episodes for turn in range(1, len(episode.turns)) if not episode.is_void]
     if len({episode.task_id for episode, _ in replied}) < 2:
-        raise ColBenchError(
-            "The noise level of gains is measured on replies of other tasks, and no two tasks have dialogues with replies."
+        raise NoNoiseError(
+            "`gain_noise` is measured on replies of other tasks, and no two tasks have dialogues with replies: take more tasks, or state the "
+            "noise level by `gain_threshold` and give `gain_noise` 0."
         )
     gains = []
     for place in rng.permutation(len(replied))[:count]:

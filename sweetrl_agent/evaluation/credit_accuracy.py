@@ -11,8 +11,9 @@ advantage for one who knows the dialogue and not the task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -23,15 +24,19 @@ import numpy as np
 from colbench_gym.files import Row, read_rows, write_rows
 from colbench_gym.scoring.intervals import mean_interval
 from colbench_gym.seeds import derive_seed
-from sweetrl_agent.algorithms.critics import CRITICS, Candidates, State, kind_of, open_critic, open_ranker
+from sweetrl_agent.algorithms.critics import CRITICS, Candidates, Ranking, State, kind_of, open_critic, open_ranker
 from sweetrl_agent.algorithms.sweet import candidates_of
 from sweetrl_agent.core.episode import EpisodeKey
 from sweetrl_agent.core.policy import sample_each
 from sweetrl_agent.core.progress import progress_bar
+from sweetrl_agent.critics.gain import NoNoiseError
 from sweetrl_agent.evaluation.statistics import Scores, agents_interval, algorithm_interval
 from sweetrl_agent.models.loading import load_policy
 from sweetrl_agent.rollouts.play import episodes_of, play
+from sweetrl_agent.rollouts.replies import NotRepeatedError
 from sweetrl_agent.trainers.run import Run
+
+_log = logging.getLogger(__name__)
 
 STATES, SCORES = "credit_states_{}.jsonl", "credit_scores_{}.jsonl"
 METRICS = ("rank_correlation", "pair_accuracy")
@@ -107,23 +112,38 @@ def hint_reading(run: Run, num_states: int = 80) -> Row:
     turns: list[str] = []
     with ExitStack() as opened:
         exact = opened.enter_context(open_critic(run, "exact"))
-        rankers = {name: opened.enter_context(open_ranker(run, name)) for name in right}
+        rankers = dict[str, Ranking]()
+        for name in right:
+            with _left_out(name, rankers):
+                rankers[name] = opened.enter_context(open_ranker(run, name))
         for episode, turn, (texts, _) in islice(candidates_of(run, run.config.algorithm.critic), num_states):
             state, hidden = State.collected(run, episode, turn), episode.hidden_at(turn)
             questions = sorted({text for text in texts if run.record.answer(text) is None})
             exactly = np.array(exact.rank(state.messages, hidden, questions)) if len(questions) > 1 else np.zeros(0)
             better, worse = np.nonzero(np.subtract.outer(exactly, exactly) > _SAME)
-            for name, rank in rankers.items() if len(better) else ():
-                credit = np.array(rank(state, hidden, Candidates.of({"texts": questions})))
-                right[name] += ((np.sign(credit[better] - credit[worse]) + 1) / 2).tolist()  # a tie is half right
+            for name, rank in [*rankers.items()] if len(better) else ():
+                with _left_out(name, rankers):
+                    credit = np.array(rank(state, hidden, Candidates.of({"texts": questions})))
+                    right[name] += ((np.sign(credit[better] - credit[worse]) + 1) / 2).tolist()  # a tie is half right
             turns += [f"{episode.task_id} {episode.index} {turn}"] * len(better)
     if not turns:
         return {"accuracy": None, "pairs": 0, "turns": 0}
     measured = {
         name: {"accuracy": round(float(np.mean(row)), 4), "ci95": [round(bound, 4) for bound in mean_interval(row, turns)]}
         for name, row in right.items()
+        if name in rankers
     }
     return {**measured.pop(UNTRAINED), "pairs": len(turns), "turns": len(set(turns)), "critics": measured}
+
+
+@contextmanager
+def _left_out(name: str, rankers: dict[str, Ranking]) -> Iterator[None]:
+    """Leaves a critic out whose replies or noise level cannot be had: the measurement is beside the run, which goes on."""
+    try:
+        yield
+    except (NotRepeatedError, NoNoiseError) as error:
+        _log.warning("hint reading is without the critic %s. %s", name, error)
+        rankers.pop(name, None)
 
 
 def _read_by(run: Run) -> list[str]:

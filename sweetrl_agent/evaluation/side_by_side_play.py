@@ -39,14 +39,18 @@ def play_both(run: Run, task: Any, seed: int, policies: dict[str, Any]) -> dict[
 
 
 def gains_of(run: Run, episodes: Sequence[Episode]) -> list[list[float]]:
-    """The information gain of every turn of every episode, in nats; [] for each without hidden information or snapshots.
+    """The information gain of every turn of every episode, in nats, whatever its noise level is; [] for each without hidden information or snapshots, or of several agents.
 
-    The reader is the run's initial policy (`critics.gain`).
+    The reader is the run's (`gain_model`), by default the initial policy.
     """
     if not {"hidden", "snapshot"} <= {*run.record.capabilities(run.config)} or "gain" not in run.config.algorithms:
         return [[] for _ in episodes]
+    run = run.with_settings({"gain.gain_noise": 0.0, "gain.gain_threshold": 0.0})
     with open_critic(run, "gain") as critic:
-        return [[] if e.is_void else all_advantages(critic, e.messages, e.hidden) for e in episodes]
+        of_one = [not e.is_void and len(e.agents) == 1 for e in episodes]
+        return [
+            all_advantages(critic, e.messages, e.hidden) if is_one else [] for e, is_one in zip(episodes, of_one, strict=True)
+        ]
 
 
 def columns(episodes: dict[str, Episode], gains: Sequence[Sequence[float]], width: int) -> list[str]:

@@ -10,6 +10,13 @@ from sweetrl_agent.core.critic import Reply
 from sweetrl_agent.core.dialogues import VOID
 from sweetrl_agent.core.episode import Messages
 
+#: How often a recorded dialogue is taken again: what is said there may depend on the machine, as a page does that renders too slowly.
+TRIES = 2
+
+
+class NotRepeatedError(ColBenchError):
+    """The environment replies otherwise than recorded."""
+
 
 def say(env: Any, text: str, is_cut: bool = False) -> tuple[str, float, bool, bool, dict[str, Any]]:
     """`step` of a sub-environment; with a message that the limit of tokens cut, `step_cut` where there is one, as in an episode."""
@@ -33,10 +40,8 @@ def replies_to(env: Any, texts: Sequence[str], cut: Sequence[bool] = ()) -> list
     candidates = list(zip(texts, cut or [False] * len(texts), strict=True))
     for candidate in dict.fromkeys(candidates):
         _, reward, *_ = say(env, *candidate)
-        metrics = env.metrics
-        if metrics.get("outcome") == VOID:
-            raise ColBenchError(f"No reply to a candidate: {env.world_error}")
-        last = env.messages[-1]
+        _refuse_void(env)
+        metrics, last = env.metrics, env.messages[-1]
         success = bool(metrics["success"]) if "success" in metrics else None
         replies[candidate] = Reply.of(last["content"] if last["role"] == "user" else "", float(reward), success)
         env.set_state(state)
@@ -57,15 +62,23 @@ def replies_at(
         cut: As of `replies_to`.
 
     Raises:
-        ColBenchError: If the environment replies otherwise than recorded, or a service that it needs has failed.
+        NotRepeatedError: If the environment replies otherwise than recorded.
+        ColBenchError: If a service that it needs has failed.
     """
-    env.reset(seed=seed, options={"task_id": task_id})
-    for message in messages:
-        if message["role"] == "assistant":
-            env.step(message["content"])
-    if list(env.messages) != list(messages):
-        raise ColBenchError(
-            f"The environment does not repeat a recorded dialogue of task {task_id!r}, so the replies to other candidates are not known; a critic "
-            "that requires replies needs a reproducible environment."
-        )
-    return replies_to(env, texts, cut)
+    for _ in range(TRIES):
+        env.reset(seed=seed, options={"task_id": task_id})
+        for message in messages:
+            if message["role"] == "assistant":
+                env.step(message["content"])
+                _refuse_void(env)
+        if list(env.messages) == list(messages):
+            return replies_to(env, texts, cut)
+    raise NotRepeatedError(
+        f"The environment does not repeat a recorded dialogue of task {task_id!r}, so the replies to other candidates are not known. A critic "
+        "that requires replies needs a reproducible environment: a simulated human on a server repeats itself with a `cache`."
+    )
+
+
+def _refuse_void(env: Any) -> None:
+    if env.metrics.get("outcome") == VOID:
+        raise ColBenchError(f"No reply to a candidate: {env.world_error}")

@@ -78,7 +78,7 @@ class OpenAIHuman(Simulator):
         reasoning: How the model marks its thoughts: "auto" for all marks that are known, "none" for a model whose whole text is speech, or its own marks, such as
             "<plan> </plan>"; see `colbench_gym.reasoning`. A reply that is all thought, or a thought that never ends, is retried like an empty reply. So is a
             reply without marks that `max_tokens` cut, until a whole reply has shown that the server's replies do not begin with a thought that no mark opens.
-        hidden: Hidden information in the model's prompt: the "reference", or a "specification" of it in words, which the same model writes once for each task. A specification with code is
+        hidden: Hidden information in the model's prompt: the "reference", or a "specification" of it in words, which the same model writes once for each task. A specification with code, or one that is cut at 1,024 tokens, is
             written again, and refused after three tries. It is kept in the `cache`, if there is one.
 
     Raises:
@@ -124,7 +124,7 @@ class OpenAIHuman(Simulator):
                 f"`base_url` None means OpenAI's own API, which needs a key; set the environment variable {api_key_env}."
             )
         specification.check_hidden(hidden)
-        self.hidden, self._specifications, self._writing = hidden, dict[str, str](), threading.Lock()
+        self.hidden, self._specifications, self._writing = hidden, dict[str, str](), dict[str, threading.Lock]()
         self._cache = _open_cache(cache, cache_mode)
         self._slots = threading.BoundedSemaphore(max_concurrency)
         self._server = ChatServer(self.base_url, key, timeout_s)
@@ -183,23 +183,27 @@ class OpenAIHuman(Simulator):
             SimulatorError: As `reply`, or if the model writes code.
         """
         key = f"{task.signature}\n{task.hidden.reference}"
-        with self._writing:
+        with self._writing.setdefault(key, threading.Lock()):
             if key not in self._specifications:
                 self._specifications[key] = self._specify(task)
             return self._specifications[key]
 
     def _specify(self, task: Task) -> str:
-        leak, usage = 0.0, None
+        usage, got = None, ""
         for request in specification.requests(task, self.model):
-            recorded = self._recorded([request])
+            recorded = self._recorded([request], is_whole=True)
             usage = _sum_of(usage, recorded.usage)
             self._thread.usage = usage
-            if (leak := specification.leak_of(recorded.reply, task)) <= specification.MOST_LEAK:
+            leak = specification.leak_of(recorded.reply, task)
+            if recorded.reply and leak <= specification.MOST_LEAK:
                 return recorded.reply
+            got = (
+                f"one with {leak:.0%} of the reference" if recorded.reply else f"more than {specification.MAX_TOKENS:,} tokens"
+            )
         raise SimulatorError(
-            f"Expected a specification without code from model {self.model!r}, got one with {leak:.0%} of the reference in {specification.TRIES} tries; "
+            f"Expected a specification without code from model {self.model!r}, got {got} in {specification.TRIES} tries; "
             "take a larger model, or `hidden` 'reference'.",
-            "the simulated human's model writes code into its specification",
+            "the simulated human's model writes no specification without code",
         )
 
     def close(self) -> None:
@@ -207,15 +211,15 @@ class OpenAIHuman(Simulator):
         self._is_closed = True
         self._server.close()
 
-    def _recorded(self, requests: Sequence[Mapping[str, Any]]) -> Recorded:
-        """The reply of the cache to the first of the requests, or the model's, and its tokens."""
+    def _recorded(self, requests: Sequence[Mapping[str, Any]], is_whole: bool = False) -> Recorded:
+        """The reply of the cache to the first of the requests, or the model's, and its tokens; "" for one that was cut and is to be whole."""
         known = self._cache.get(requests[0]) if self._cache else None
         if known is not None:
             return known
-        reply = self._ask(requests)
+        reply = self._ask(requests, is_whole)
         return self._cache.put(requests[0], reply, self.last_usage()) if self._cache else Recorded(reply, self.last_usage())
 
-    def _ask(self, requests: Sequence[Mapping[str, Any]]) -> str:
+    def _ask(self, requests: Sequence[Mapping[str, Any]], is_whole: bool) -> str:
         jitter = random.Random(request_key(requests[0]))
         retries, attempts, left = 0, 0, list(requests)
         while True:
@@ -224,6 +228,8 @@ class OpenAIHuman(Simulator):
                 with self._slots:
                     completion = self._server.complete(left[0])
                 self._thread.usage = completion.usage
+                if is_whole and completion.finish_reason == LENGTH:
+                    return ""
                 return _spoken(self._speech(completion), completion.finish_reason)
             except RequestError as caught:
                 error = caught

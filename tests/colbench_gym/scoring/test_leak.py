@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,3 +74,25 @@ def test_a_list_of_values_is_no_leak() -> None:
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_the_fraction_is_one(reply: str, reference: str) -> None:
     assert 0.0 <= leak_fraction(reply, reference) <= 1.0
+
+
+@pytest.mark.parametrize(
+    "hide",
+    [
+        lambda body: f'It is "{body.replace(chr(34), chr(39))}".',
+        lambda body: f'"""{body}"""',
+        lambda body: f"Rule #1 is {body}",
+        lambda body: "\n".join(f"# {line}" for line in body.splitlines()),
+        lambda body: "\n".join(f"'{line}'" for line in body.replace("'", '"').splitlines()),
+        lambda body: json.dumps({"code": body}),
+    ],
+    ids=["quoted", "a text", "behind a number", "comments", "quoted lines", "json"],
+)
+def test_quotes_and_comment_signs_do_not_hide_a_leak(hide) -> None:
+    body = REFERENCE.replace("    # children first\n", "")
+    assert leak_fraction(hide(body), REFERENCE) > 0.9
+
+
+def test_a_quoted_text_of_the_reference_is_no_leak() -> None:
+    reference = "def label(n):\n    return 'no. {n} of (all): ready - go'"
+    assert leak_fraction("It is labelled 'no. {n} of (all): ready - go', always.", reference) == 0.0

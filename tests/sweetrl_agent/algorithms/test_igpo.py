@@ -74,13 +74,15 @@ def test_the_reference_is_scored_as_in_a_plain_pass_and_gains_telescope(begin, m
         and 0 < target.counted[0] < target.counted[-1] < len(target.token_ids) - 1
     )
     for episode, of_episode in zip(episodes, log_probs, strict=True):
-        for turn, value in enumerate(of_episode, 1):
+        befores = [before for before, _ in of_episode]
+        assert [after for _, after in of_episode] == [*befores[1:], 0.0], "the reference is the same in all turns"
+        for turn, value in enumerate(befores, 1):
             (*_, encoded) = learner._encoded(episode.until(turn, Turn(target.text, target.token_ids)))
             plain = action_log_probs(learner.model, [encoded], learner.temperature)[-len(target.token_ids) :]
             assert value == pytest.approx(float(plain.detach()[target.counted].mean()), abs=1e-4)
         for gain, total in (
-            ("prob", math.exp(of_episode[2]) - math.exp(of_episode[0])),
-            ("log_prob", of_episode[2] - of_episode[0]),
+            ("prob", math.exp(befores[2]) - math.exp(befores[0])),
+            ("log_prob", befores[2] - befores[0]),
         ):
             rewards = turn_rewards(of_episode, 0.25, gain)
             assert sum(rewards[:-1]) == pytest.approx(total) and rewards[-1] == 0.25 and len(rewards) == 3
@@ -182,8 +184,26 @@ def test_a_reply_that_says_what_is_known_has_no_gain():
     def score(edited, last_only):
         return [[[], [float(policy.log_probs(e.prefix(len(e.turns))).detach()[1])]] for e in edited]
 
-    ((before, after), _) = reference_log_probs(Batch(episodes, score=score), lambda reference: Target(reference, [1], [0]))
-    assert after - before == 0.0 and before == pytest.approx(math.log(1 / (1 + math.exp(-1))), abs=1e-6)
+    (((before, after), (again, _)), _) = reference_log_probs(
+        Batch(episodes, score=score), lambda reference: Target(reference, [1], [0])
+    )
+    assert after == before == again and before == pytest.approx(math.log(1 / (1 + math.exp(-1))), abs=1e-6)
+
+
+def test_a_change_of_what_is_hidden_is_no_gain():
+    """The likelihood of a reference depends on it alone: no reply tells anything."""
+    messages = [{"role": ("user", "assistant")[i % 2], "content": str(i)} for i in range(6)]
+    turns = [Turn(str(i), [i]) for i in (1, 3, 5)]
+    episode = Episode("a", 0, messages, turns, {"outcome": "ended"}, 1.0, ["x", "yy", "yy"])
+    asked = []
+
+    def score(edited, last_only):
+        asked.extend((len(e.turns), e.turns[-1].text) for e in edited)
+        return [[[], [-float(len(e.turns[-1].text))]] for e in edited]
+
+    (row,) = reference_log_probs(Batch([episode], score=score), lambda reference: Target(reference, [1], [0]))
+    assert row == [(-1.0, -1.0), (-2.0, -2.0), (-2.0, 0.0)] and turn_rewards(row, 0.5, "log_prob") == [0.0, 0.0, 0.5]
+    assert asked == [(1, "x"), (2, "x"), (2, "yy"), (3, "yy")], "each state and reference is scored once"
 
 
 def test_a_run_that_was_killed_ends_with_the_same_files(make_game, hides, train_with_a_kill):

@@ -16,13 +16,10 @@ from sweetrl_agent.rollouts.collection import NothingToLearnError
 def pairs_of(make_run, tmp_path):
     """Function: texts and credits of the candidates of one turn -> (chosen, rejected) of its pairs."""
 
-    def pairs(texts, advantages, thoughts=None, **settings):
+    def pairs(texts, advantages, thoughts=None, critic="sweet", **settings):
         folder = str(tmp_path / f"run {len(list(tmp_path.iterdir()))}")  # other settings need another folder
-        run = make_run(
-            **{"sweet.num_states": 0, "sweet.pairs_per_turn": 200, "sweet.pair_quantile": 0.5},
-            output=folder,
-            **settings,
-        )
+        drawn = {"sweet.num_states": 0, "sweet.pairs_per_turn": 200, "sweet.pair_quantile": 0.5, "algorithm": critic}
+        run = make_run(output=folder, **{**drawn, **settings})
         task = run.train[0]
         messages = [{"role": "user", "content": task.description}, {"role": "assistant", "content": "Any rounding?"}]
         episode = Episode(task.id, 0, messages, [Turn("Any rounding?")], {"outcome": "answered"}, 0.0, "?")
@@ -30,8 +27,9 @@ def pairs_of(make_run, tmp_path):
         write_rows(run.path("trajectories.jsonl"), [episode.to_row()])
         sampled = {"texts": texts, **({"thoughts": thoughts} if thoughts else {}), "num_tokens": [1] * len(texts)}
         write_rows(run.path("candidates.jsonl"), [{**address, **sampled}])
-        write_rows(run.path("scores.jsonl"), [{**address, "advantages": advantages}])
-        rows = list(sweet._turn_pairs(run, "sweet"))
+        run.artifact(critic, "scores.jsonl").parent.mkdir(exist_ok=True)
+        write_rows(run.artifact(critic, "scores.jsonl"), [{**address, "advantages": advantages}])
+        rows = list(sweet._turn_pairs(run, critic))
         assert all(row["prompt"] == messages[:1] and {name: row[name] for name in address} == address for row in rows)
         if thoughts:
             return [tuple(row[f"{side}{part}"] for part in ("", "_thought") for side in ("chosen", "rejected")) for row in rows]
@@ -66,6 +64,17 @@ def test_ties_of_different_texts_are_dropped(pairs_of):
 
 
 ANSWER = "I WANT TO ANSWER:\ndef f(): pass"
+
+
+def test_where_the_environment_grades_answers_only_right_ones_are_kept_with_themselves(pairs_of):
+    """The NLL term alone would teach a question inside the noise, and a wrong answer."""
+    wrong = f"{ANSWER} # wrong"
+    kept = {"critic": "gain", "sweet.pair_quantile": 0.25}
+    assert pairs_of(["Why?"] * 4, [0.0] * 4, **kept) == [] == pairs_of([wrong] * 4, [-1000.0] * 4, **kept)
+    assert pairs_of(["Why?"] * 4, [1.0] * 4, **kept) == []
+    assert set(pairs_of([ANSWER] * 4, [1001.0] * 4, **kept)) == {(ANSWER, ANSWER)}
+    assert set(pairs_of([ANSWER, "Why?", "How?", wrong], [1001.0, 1.0, 0.0, -1000.0], **kept)) == {(ANSWER, wrong)}
+    assert set(pairs_of([wrong] * 4, [-1000.0] * 4)) == {(wrong, wrong)}, "another critic does not know what is right"
 
 
 def test_in_the_last_turn_a_question_loses_to_every_answer(pairs_of):

@@ -7,6 +7,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 import torch
+from tokenizers import normalizers
 
 from colbench_gym.errors import ColBenchError
 from colbench_gym.tasks.embedded import embedded_tasks, one_wish_apart
@@ -19,6 +20,7 @@ from sweetrl_agent.critics.gain import ENDING, GainCritic, Targets, differing_pl
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.evaluation import comparison_job, main_job
 from sweetrl_agent.rollouts.replies import replies_at
+from tests.sweetrl_agent.families import FAMILIES, build_tokenizer
 
 MARKER = "I WANT TO ANSWER:\n"
 REFERENCE = "def total(prices):\n    return round(sum(prices), 2)"
@@ -61,6 +63,17 @@ def test_neither_the_marker_nor_the_end_of_a_turn_counts(tiny_tokenizer):
     assert tiny_tokenizer.decode([target.token_ids[i] for i in target.counted]) == REFERENCE
     assert tiny_tokenizer.decode(target.token_ids) == MARKER + REFERENCE + "<|end|>" and target.text == MARKER + REFERENCE
     assert Targets(Chat(tiny_tokenizer), MARKER)("").counted == [] and target.mean([-1.0] * len(target.token_ids)) == -1.0
+
+
+@pytest.mark.parametrize("family", ["qwen-2.5", "llama-2", "mistral-v1"])
+def test_a_reference_that_the_tokenizer_changes_counts_without_marker_and_end(family):
+    tokenizer = build_tokenizer(FAMILIES[family])
+    tokenizer.backend_tokenizer.normalizer = normalizers.NFC()
+    reference = "return 'cafe\u0301'"
+    target = Targets(Chat(tokenizer), MARKER)(reference)
+    counted = tokenizer.decode([target.token_ids[i] for i in target.counted])
+    assert target.counted and "caf\u00e9" in counted and MARKER.strip() not in counted
+    assert target.token_ids[-1] not in {target.token_ids[i] for i in target.counted}
 
 
 def test_on_request_only_what_differs_from_the_alternatives_counts(tiny_tokenizer):

@@ -8,9 +8,11 @@ import pytest
 
 from colbench_gym.files import write_rows
 from sweetrl_agent.core.episode import Episode, Turn
+from sweetrl_agent.critics.gain import NoNoiseError
 from sweetrl_agent.evaluation import credit_accuracy
 from sweetrl_agent.evaluation.credit_accuracy import hint_reading
 from sweetrl_agent.evaluation.outcome import run_table
+from sweetrl_agent.rollouts.replies import NotRepeatedError
 
 NUM_TASKS = 4
 
@@ -123,3 +125,25 @@ def test_it_stands_under_the_table_where_there_was_a_pair():
     )
     for without in ({}, {"hint_reading": {"accuracy": None, "pairs": 0, "turns": 0}}):
         assert "hint" not in run_table({**results, **without})
+
+
+@pytest.mark.parametrize("fails_at", ["opening", "ranking"])
+@pytest.mark.parametrize("error", [NotRepeatedError("It does not repeat."), NoNoiseError("One task.")])
+def test_a_human_that_does_not_repeat_itself_leaves_the_gain_out_and_the_run_goes_on(
+    run, monkeypatch, is_useful, caplog, fails_at, error
+):
+    @contextmanager
+    def open_ranker(of_run, name):
+        def rank(state, hidden, candidates):
+            if name == "gain":
+                raise error
+            return [is_useful(text, hidden) for text in candidates.texts]
+
+        if name == "gain" and fails_at == "opening":
+            raise error
+        yield rank
+
+    monkeypatch.setattr(credit_accuracy, "open_ranker", open_ranker)
+    found = hint_reading(run)
+    assert (found["accuracy"], [*found["critics"]]) == (1.0, ["sweet"])
+    assert [record.message for record in caplog.records] == [f"hint reading is without the critic gain. {error}"]

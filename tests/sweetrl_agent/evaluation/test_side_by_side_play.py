@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
+
 import pytest
 
 from colbench_gym.files import read_rows
@@ -77,3 +80,22 @@ def test_a_task_that_does_not_exist_is_refused(small_run, capsys, words, says):
 def test_a_folder_without_a_run_is_refused(tmp_path, capsys):
     assert show.main([str(tmp_path)]) == 2
     assert "settings of a run" in capsys.readouterr().err
+
+
+def test_gains_are_nats_whatever_the_noise_level_is(small_run):
+    run = open_recorded(str(small_run), ["untrained", "gain"])
+    episodes = [an_episode(["Is there a fee?", "x"], ["Add a fee of 7."])]
+    episodes[0] = replace(episodes[0], hidden=run.test[0].hidden.reference)
+    plain = gains_of(run, episodes)
+    noisy = run.with_settings({"gain.gain_noise": 0.9, "gain.gain_threshold": 3.0})
+    assert gains_of(noisy, episodes) == plain and plain[0][0] not in (0.0, 1.0)
+    team = replace(episodes[0], turns=[replace(turn, agent=name) for turn, name in zip(episodes[0].turns, "ab", strict=True)])
+    assert gains_of(run, [team]) == [[]]
+
+
+def test_a_run_without_a_trained_policy_is_refused(small_run, tmp_path, capsys):
+    folder = tmp_path / "begun"
+    shutil.copytree(small_run, folder)
+    shutil.rmtree(folder / "untrained" / "policy")
+    assert show.main([str(folder)]) == 2
+    assert "has no trained policy of 'untrained' yet" in capsys.readouterr().err

@@ -8,7 +8,7 @@ import gymnasium as gym
 import pytest
 from gymnasium.spaces import Text
 
-from colbench_gym.errors import ColBenchError
+from colbench_gym.errors import ColBenchError, SimulatorError
 from colbench_gym.generators import PrivateGenerators
 from sweetrl_agent.algorithms.own_critics import CheckedCritic
 from sweetrl_agent.core.critic import Critic
@@ -16,7 +16,7 @@ from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
 from sweetrl_agent.core.episode import EpisodeKey
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.rollouts.play import play
-from sweetrl_agent.rollouts.replies import replies_at, replies_to
+from sweetrl_agent.rollouts.replies import NotRepeatedError, replies_at, replies_to
 from sweetrl_agent.rollouts.speakers import BestOf
 
 
@@ -109,3 +109,32 @@ def test_best_of_n_chooses_by_the_reply(env):
     ((episode,),) = play(Says(), TextDialogues([env]), [EpisodeKey("0")], 0, "x", best_of=BestOf(16, credit, has_replies=True))
     assert "b" in given[0][0] and episode.turns[0].text == "b" and all(len(texts) == len(replies) for texts, replies in given)
     assert episode.messages[2]["content"] == given[0][1][given[0][0].index("b")]
+
+
+class Slow(Echo):
+    """Says something else the first time, as a page that renders too slowly; or its service fails."""
+
+    slow, fails = 1, False
+
+    def step(self, action):
+        if self.fails:
+            raise SimulatorError("no connection")
+        observation, *rest = super().step(action)
+        self.slow -= 1
+        return ("too late" if self.slow >= 0 else observation), *rest
+
+
+def test_what_was_slow_is_taken_again_and_a_failure_is_named():
+    dialogue = TextDialogue(Slow(), {"0": 0}, "return", 0, PrivateGenerators("x"))
+    dialogue.env.slow = 0
+    dialogue.reset(options={"task_id": "0"})
+    dialogue.step("a")
+    recorded = dialogue.messages
+    dialogue.env.slow = 1
+    assert replies_at(dialogue, "0", 0, recorded, ["b"])[0].startswith("b 2 ")
+    dialogue.env.slow = 2
+    with pytest.raises(NotRepeatedError, match="repeats itself with a `cache`"):
+        replies_at(dialogue, "0", 0, recorded, ["b"])
+    dialogue.env.fails = True
+    with pytest.raises(ColBenchError, match="^No reply to a candidate: no connection$"):
+        replies_at(dialogue, "0", 0, recorded, ["b"])

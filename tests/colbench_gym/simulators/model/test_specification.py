@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,3 +87,25 @@ def test_the_kinds_have_prompts_of_their_own_and_others_are_refused(server: Serv
     assert "because you have the finished solution below" in told and "Solution, for your eyes only:\ndef f(): {noun}\n" in told
     with pytest.raises(ValueError, match=r"^`hidden` must be one of \('reference', 'specification'\), got 'code'.$"):
         OpenAIHuman("m", base_url=url(server), hidden="code")  # type: ignore[arg-type]
+
+
+def _cut(text: str) -> Behaviour:
+    return returns(json.dumps({"choices": [{"message": {"content": text}, "finish_reason": "length"}]}).encode())
+
+
+def test_one_that_was_cut_is_written_again_also_after_whole_replies(server: Server) -> None:
+    server.script = [says(WORDS), says("Yes."), _cut("It adds up the"), says(WORDS), says("No.")]
+    human, other = _human(server), replace(TASK, signature="def sum_of(lines)")
+    assert human.reply(TASK, DIALOGUE, 0) == "Yes."
+    assert human.reply(other, DIALOGUE, 0) == "No." and WORDS in server.requests[-1]["messages"][0]["content"]
+    server.script = [_cut("It adds up the")]
+    with pytest.raises(SimulatorError, match="got more than 1,024 tokens in 3 tries"):
+        _human(server).reply(TASK, DIALOGUE, 0)
+
+
+def test_those_of_several_tasks_are_written_at_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    together, human = threading.Barrier(4, timeout=60.0), _human(server)
+    monkeypatch.setattr(human, "_specify", lambda task: f"{together.wait()} {task.signature}" and task.signature)
+    tasks = [replace(TASK, signature=f"def total_{i}(lines)") for i in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(human.specification, tasks)) == [task.signature for task in tasks]
