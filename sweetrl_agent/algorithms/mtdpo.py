@@ -23,7 +23,7 @@ from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
 from sweetrl_agent.core.work import Lengths, Work
 from sweetrl_agent.critics.credit import SUM
-from sweetrl_agent.data.pairs import SIDES, with_thoughts
+from sweetrl_agent.data.pairs import SIDES, generated
 from sweetrl_agent.trainers.running import trainer_arguments
 from sweetrl_agent.trainers.stage_work import pair_work
 
@@ -69,11 +69,11 @@ def _train(run: Run, config: MultiTurnDPOConfig, folder: Path) -> None:
 
     transformers.set_seed(run.seed)
     path = run.path("outcome_pairs.jsonl")
-    thinks = any(
-        f"{side}_thoughts" in row for row in iter_rows(path) for side in SIDES
-    )  # rows of a data set have the same keys
+    has_more = any(  # rows of a data set have the same keys
+        f"{side}_{more}" in row for row in iter_rows(path) for side in SIDES for more in ("thoughts", "cut")
+    )
     pairs = (
-        {"hidden": "", **{side: with_thoughts(row, side) if thinks else row[side] for side in SIDES}} for row in iter_rows(path)
+        {"hidden": "", **{side: generated(row, side) if has_more else row[side] for side in SIDES}} for row in iter_rows(path)
     )
     arguments = trainer_arguments(
         folder,

@@ -277,7 +277,7 @@ def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
     tasks = {task.id: task for task in run.train}
     grades_endings = kind_of(run, critic).has_replies
     scores, candidates = iter_rows(run.artifact(critic, "scores.jsonl")), iter_rows(run.path("candidates.jsonl"))
-    for (episode, turn, (texts, _)), sampled, row in zip(candidates_of(run, critic), candidates, scores, strict=True):
+    for (episode, turn, (texts, cut)), sampled, row in zip(candidates_of(run, critic), candidates, scores, strict=True):
         address, advantages = _address(episode, turn), list(row["advantages"])
         is_answer = [run.record.answer(text) is not None for text in texts]
         if must_answer := config.last_must_answer and turn == run.record.turn_limit(tasks[episode.task_id], run.config.task):
@@ -294,11 +294,11 @@ def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
                 keeps = keeps_equal and (not grades_endings or (is_answer[better] and advantages[better] > 0))
                 if advantages[better] > advantages[worse] or (is_equal and keeps):
                     # A critic reads no thoughts: where the texts are equal, no thought is better, and both sides have the same.
-                    sides = {"chosen_thought": better, "rejected_thought": better if is_equal else worse}
-                    thoughts = sides if "thoughts" in sampled else {}
+                    sides = {"chosen": better, "rejected": better if is_equal else worse}
                     yield {
                         **{**address, "prompt": episode.prefix(turn), "chosen": texts[better], "rejected": texts[worse]},
-                        **{name: sampled["thoughts"][i] for name, i in thoughts.items()},
+                        **{f"{side}_thought": sampled["thoughts"][i] for side, i in sides.items() if "thoughts" in sampled},
+                        **{f"{side}_cut": True for side, i in sides.items() if cut[i]},
                     }
 
 

@@ -134,13 +134,16 @@ class Chat:
             (self._prompts([read for read, _, _ in agent_turns]), sampled_ids) if sampled_ids else self._turns(agent_turns)
         )
         cut = [messages[i].get("cut") for messages, turns in zip(dialogues, before, strict=True) for i, _ in turns]
-        ends = self.end_ids() if any(cut) and not sampled_ids else []
         own = [
-            len(turn) - 1 if is_cut and len(turn) > 1 and turn[-1] in ends else len(turn)
+            len(self.without_end(turn) if is_cut and not sampled_ids else turn)
             for turn, is_cut in zip(tokens, cut, strict=True)
         ]
         rows = zip(prompts, tokens, own, strict=True)
         return [_joined([next(rows) for _ in turns], can_join=history < 0) for turns in before]
+
+    def without_end(self, turn: list[int]) -> list[int]:
+        """A turn without the token that ends it, unless it has no other."""
+        return turn[:-1] if len(turn) > 1 and turn[-1] in self.end_ids() else turn
 
     def end_ids(self, generation_config: Any = None) -> list[int]:
         """Tokens at which sampling stops: the tokenizer's `eos_token`, those of the generation configuration, and the end of a turn in the template.

@@ -29,7 +29,8 @@ def outcome_pairs(
 
     Returns:
         Rows with "task_id", "chosen" and "rejected" (chat messages), "hidden" (the hidden information: of both, or {"chosen": ..., "rejected": ...}
-        if it differs) and the metric of both. "chosen_thoughts" and "rejected_thoughts" are the thoughts of their turns; rows without thoughts lack them.
+        if it differs) and the metric of both. "chosen_thoughts" and "rejected_thoughts" are the thoughts of their turns, "chosen_cut" and "rejected_cut" whether the limit of tokens
+        cut each; rows without any lack them.
 
     Source: arXiv:2503.15478, section 4.1; the released code keeps tasks with a fully solved trajectory.
     """
@@ -56,21 +57,32 @@ def outcome_pairs(
                         "rejected": worse.messages,
                         "chosen_score": best_score,
                         "rejected_score": score,
-                        **_thoughts(chosen=best, rejected=worse),
+                        **_beside(chosen=best, rejected=worse),
                     }
                 )
     return rows
 
 
-def _thoughts(**sides: Episode) -> dict[str, list[str]]:
-    by_side = {f"{side}_thoughts": [turn.thought for turn in episode.turns] for side, episode in sides.items()}
-    return {name: thoughts for name, thoughts in by_side.items() if any(thoughts)}
+def _beside(**sides: Episode) -> dict[str, list[Any]]:
+    by_side: dict[str, list[Any]] = {
+        f"{side}_thoughts": [turn.thought for turn in episode.turns] for side, episode in sides.items()
+    }
+    by_side |= {f"{side}_cut": [turn.is_cut for turn in episode.turns] for side, episode in sides.items()}
+    return {name: of_turns for name, of_turns in by_side.items() if any(of_turns)}
 
 
-def with_thoughts(row: Mapping[str, Any], side: str) -> list[dict[str, str]]:
-    """The dialogue "chosen" or "rejected" of a row of `outcome_pairs`, with the "thought" of every message ("" for none), for training on the generated text."""
-    thoughts = iter(row.get(f"{side}_thoughts", ()))
-    return [{**message, "thought": next(thoughts, "") if message["role"] == "assistant" else ""} for message in row[side]]
+def generated(row: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
+    """The dialogue "chosen" or "rejected" of a row of `outcome_pairs` for training on what was generated.
+
+    Every message has its "thought" ("" for none), and whether the limit of tokens has "cut" it.
+    """
+    thoughts, cut = iter(row.get(f"{side}_thoughts", ())), iter(row.get(f"{side}_cut", ()))
+    return [
+        {**message, "thought": next(thoughts, ""), "cut": next(cut, False)}
+        if message["role"] == "assistant"
+        else {**message, "thought": "", "cut": False}
+        for message in row[side]
+    ]
 
 
 def hidden_by_turn(row: Mapping[str, Any], side: str) -> list[str]:

@@ -96,11 +96,13 @@ def preference(row: Row, chat: Chat, arguments: ModelArguments) -> Row:
     """Tokens of a preference between two turns: the prompt that both were sampled from, and the turns.
 
     Args:
-        row: "prompt" (messages before the turn), "chosen" and "rejected" (texts), and "chosen_thought" and "rejected_thought" where there are thoughts.
+        row: "prompt" (messages before the turn), "chosen" and "rejected" (texts), "chosen_thought" and "rejected_thought" where there are thoughts, and
+            "chosen_cut" and "rejected_cut" where the limit of tokens cut one, which then has no token that ends it.
         chat: The tokenizer with its template.
         arguments: Settings of the model, for its instructions and what it reads of a dialogue.
     """
     prompt = [*system_message(system_prompt(arguments)), *as_read(row["prompt"], arguments.history)]
     sides = ("chosen", "rejected")
     turns = chat.turns(prompt, [row[side] for side in sides], [row.get(f"{side}_thought", "") for side in sides])
-    return {"prompt_ids": chat.prompt(prompt), **{f"{side}_ids": turn for side, turn in zip(sides, turns, strict=True)}}
+    own = {side: chat.without_end(turn) if row.get(f"{side}_cut") else turn for side, turn in zip(sides, turns, strict=True)}
+    return {"prompt_ids": chat.prompt(prompt), **{f"{side}_ids": turn for side, turn in own.items()}}

@@ -97,6 +97,12 @@ def test_a_stage_that_is_trained_again_has_its_new_metrics_alone_and_thoughts_ar
     (row,) = seen["trainer"].train_dataset
     assert "<|assistant|>Round it?<|end|>" in tiny_tokenizer.decode(row["chosen_ids"])
     assert "<|assistant|><think>Why?</think>" in tiny_tokenizer.decode(row["rejected_ids"])
+    seen = untrained(0.25)
+    write_rows(run.path("outcome_pairs.jsonl"), [{**PAIR, "hidden": "", "chosen_cut": [True]}])
+    run.config.algorithms["mtdpo"].train(run)
+    (row,) = seen["trainer"].train_dataset
+    own = [token for token, turn in zip(row["chosen_ids"], row["chosen_turn_ids"], strict=True) if turn]
+    assert tiny_tokenizer.decode(own) == "Round it?"
 
 
 def test_its_work_is_that_of_both_sides_of_the_pairs_and_of_their_reference(make_run):

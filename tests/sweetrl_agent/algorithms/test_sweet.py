@@ -308,13 +308,8 @@ def test_the_actor_is_trained_on_the_pairs_of_its_critic(critic, folder, make, t
     stage = "actor" if critic == "sweet" else f"actor {critic}"
     assert read_rows(run.path("metrics.jsonl")) == [{"stage": stage, "loss": 0.5}]
     seen = untrained(0.25)
-    pair = {
-        "prompt": prompt,
-        "chosen": "Round it?",
-        "rejected": "No.",
-        "chosen_thought": "<think>a</think>",
-        "rejected_thought": "",
-    }
+    thoughts = {"chosen_thought": "<think>a</think>", "rejected_thought": ""}
+    pair = {"prompt": prompt, "chosen": "Round it?", "rejected": "No.", **thoughts}
     write_rows(run.artifact(critic, "turn_pairs.jsonl"), [pair])
     sweet.train_actor(run, critic)
     (row,) = seen["trainer"].train_dataset
@@ -323,6 +318,11 @@ def test_the_actor_is_trained_on_the_pairs_of_its_critic(critic, folder, make, t
         "No.",
     ]
     assert read_rows(run.path("metrics.jsonl")) == [{"stage": stage, "loss": 0.25}]  # those of the last training
+    write_rows(run.artifact(critic, "turn_pairs.jsonl"), [{**pair, "rejected_cut": True}])
+    seen = untrained(0.25)
+    sweet.train_actor(run, critic)
+    (row,) = seen["trainer"].train_dataset
+    assert [tiny_tokenizer.decode(row[f"{side}_ids"]).endswith("<|end|>") for side in ("chosen", "rejected")] == [True, False]
 
 
 def test_the_stages_of_a_critic_have_its_name(monkeypatch):

@@ -16,7 +16,7 @@ from sweetrl_agent.rollouts.collection import NothingToLearnError
 def pairs_of(make_run, tmp_path):
     """Function: texts and credits of the candidates of one turn -> (chosen, rejected) of its pairs."""
 
-    def pairs(texts, advantages, thoughts=None, critic="sweet", **settings):
+    def pairs(texts, advantages, thoughts=None, critic="sweet", more=None, columns=("chosen", "rejected"), **settings):
         folder = str(tmp_path / f"run {len(list(tmp_path.iterdir()))}")  # other settings need another folder
         drawn = {"sweet.num_states": 0, "sweet.pairs_per_turn": 200, "sweet.pair_quantile": 0.5, "algorithm": critic}
         run = make_run(output=folder, **{**drawn, **settings})
@@ -25,7 +25,12 @@ def pairs_of(make_run, tmp_path):
         episode = Episode(task.id, 0, messages, [Turn("Any rounding?")], {"outcome": "answered"}, 0.0, "?")
         address = {"task_id": task.id, "episode": 0, "turn": 1}
         write_rows(run.path("trajectories.jsonl"), [episode.to_row()])
-        sampled = {"texts": texts, **({"thoughts": thoughts} if thoughts else {}), "num_tokens": [1] * len(texts)}
+        sampled = {
+            "texts": texts,
+            **({"thoughts": thoughts} if thoughts else {}),
+            "num_tokens": [1] * len(texts),
+            **(more or {}),
+        }
         write_rows(run.path("candidates.jsonl"), [{**address, **sampled}])
         run.artifact(critic, "scores.jsonl").parent.mkdir(exist_ok=True)
         write_rows(run.artifact(critic, "scores.jsonl"), [{**address, "advantages": advantages}])
@@ -33,7 +38,7 @@ def pairs_of(make_run, tmp_path):
         assert all(row["prompt"] == messages[:1] and {name: row[name] for name in address} == address for row in rows)
         if thoughts:
             return [tuple(row[f"{side}{part}"] for part in ("", "_thought") for side in ("chosen", "rejected")) for row in rows]
-        return [(row["chosen"], row["rejected"]) for row in rows]
+        return [tuple(row.get(column) for column in columns) for row in rows]
 
     return pairs
 
@@ -55,6 +60,12 @@ def test_no_thought_is_preferred_where_the_texts_are_equal(pairs_of):
     assert found == {("", "Why?", better, worse) for better in ("<think>a", "<think>b") for worse in ("c</think>", "d</think>")}
     found = set(pairs_of(["Why?"] * 4, [0.5] * 4, ["a</think>", "b</think>", "c</think>", ""]))
     assert len(found) == 2 and all(texts == ["Why?", "Why?"] and chosen == rejected for *texts, chosen, rejected in found)
+
+
+def test_a_candidate_that_was_cut_is_marked(pairs_of):
+    marked = pairs_of(["a", "b"], [1.0, 0.0], more={"cut": [True, False]}, columns=("chosen_cut", "rejected_cut"))
+    assert set(marked) == {(True, None)}
+    assert set(pairs_of(["a", "b"], [1.0, 0.0], columns=("chosen_cut", "rejected_cut"))) == {(None, None)}
 
 
 def test_ties_of_different_texts_are_dropped(pairs_of):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sweetrl_agent.core.episode import Episode, Turn
-from sweetrl_agent.data.pairs import outcome_pairs, turn_pairs, with_thoughts
+from sweetrl_agent.data.pairs import generated, outcome_pairs, turn_pairs
 
 
 def _trajectory(task, episode, tests_passed):
@@ -68,12 +68,17 @@ def test_a_dialogue_has_the_thoughts_of_its_turns_beside_what_was_said():
     worse.turns.append(Turn("a 1"))
     (row,) = outcome_pairs([best, worse])
     assert row["chosen_thoughts"] == ["A fee?"] and "rejected_thoughts" not in row
-    assert with_thoughts(row, "chosen") == [{**best.messages[0], "thought": ""}, {**best.messages[1], "thought": "A fee?"}]
-    assert with_thoughts(row, "rejected") == [{**message, "thought": ""} for message in worse.messages]
+    request, said = ({**message, "thought": "", "cut": False} for message in best.messages)
+    assert generated(row, "chosen") == [request, {**said, "thought": "A fee?"}]
+    assert generated(row, "rejected") == [{**message, "thought": "", "cut": False} for message in worse.messages]
     worse.turns[0] = Turn("a 1", thought="None?")
     (row,) = outcome_pairs([best, worse])
     assert (row["chosen_thoughts"], row["rejected_thoughts"]) == (["A fee?"], ["None?"])
-    assert with_thoughts(row, "rejected")[1]["thought"] == "None?"
+    assert generated(row, "rejected")[1]["thought"] == "None?" and "rejected_cut" not in row
+    worse.turns[0] = Turn("a 1", finish_reason="length")
+    (row,) = outcome_pairs([best, worse])
+    assert row["rejected_cut"] == [True] and "chosen_cut" not in row
+    assert [message["cut"] for message in generated(row, "rejected")] == [False, True]
 
 
 @pytest.mark.parametrize("count", [2, 3, 8, 9])
