@@ -275,7 +275,7 @@ def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
     """Preferences between candidates of a turn, by the critic's scores."""
     config = settings_in(run, critic)
     tasks = {task.id: task for task in run.train}
-    grades_endings = kind_of(run, critic).has_replies
+    grades_endings = kind_of(run, critic).scoring == "gain"
     scores, candidates = iter_rows(run.artifact(critic, "scores.jsonl")), iter_rows(run.path("candidates.jsonl"))
     for (episode, turn, (texts, cut)), sampled, row in zip(candidates_of(run, critic), candidates, scores, strict=True):
         address, advantages = _address(episode, turn), list(row["advantages"])
