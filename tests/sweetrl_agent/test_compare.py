@@ -221,7 +221,8 @@ def test_what_is_done_is_not_done_again(finished, capsys):
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*.safetensors")}
     assert compare.main(_asked(finished)) == 0
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*.safetensors")} == before
-    assert "SWEET-RL - Multi-turn DPO" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "difference of success" in out and "differences (all: results.json)" in out
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ def test_a_run_that_was_killed_ends_with_the_same_files(make, monkeypatch, lora,
 
 def test_the_return_rises_over_rounds(make):
     game = {"trajectories_per_task": 8}
-    settings = {"num_states": 32, "num_candidates": 8, "actor_learning_rate": 3e-3, "critic_epochs": 2.0, "actor_epochs": 2.0}
+    settings = {"num_states": 32, "num_candidates": 8, "actor_learning_rate": 1e-2, "critic_epochs": 2.0, "actor_epochs": 2.0}
     run = _train(make("online", rounds=3, tasks=6, game=game, **settings))
     returns = [row["return"] for row in read_rows(run.path("metrics.jsonl"))]
     assert returns[-1] > 1.2 * returns[0], returns
