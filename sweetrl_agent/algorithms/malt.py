@@ -157,7 +157,7 @@ class MALT(Algorithm):
         """Step 4: SFT of a policy on the nodes of its roles with label 1, into sft/NAME."""
         config, levels = self.config, self.levels(name)
         positives = {
-            str(_with_thoughts(view_of_node)): view_of_node
+            str(_generated(view_of_node)): view_of_node
             for tree in self.trees(view)
             for depth, role in levels.items()
             for node, view_of_node in tree.said(role, depth).items()
@@ -205,7 +205,7 @@ class MALT(Algorithm):
             for depth, role in levels.items():
                 said = tree.said(role, depth)
                 for nodes in sibling_pairs({node: tree.values[node] for node in said}):
-                    chosen, rejected = (_with_thoughts(said[node]) for node in nodes)
+                    chosen, rejected = (_generated(said[node]) for node in nodes)
                     if chosen != rejected and (pair := str((chosen, rejected))) not in known:
                         known.add(pair)
                         yield {"hidden": "", "chosen": chosen, "rejected": rejected}
@@ -263,5 +263,5 @@ class MALT(Algorithm):
         return {self.name: answered + episodes(dialogues, lengths, run.config.model.generation_batch) + sft + dpo}
 
 
-def _with_thoughts(view: Episode) -> list[dict[str, Any]]:
+def _generated(view: Episode) -> list[dict[str, Any]]:
     return [{"thought": "", "cut": False, **message} for message in view.messages_to_imitate]

@@ -134,12 +134,12 @@ class Chat:
             (self._prompts([read for read, _, _ in agent_turns]), sampled_ids) if sampled_ids else self._turns(agent_turns)
         )
         cut = [messages[i].get("cut") for messages, turns in zip(dialogues, before, strict=True) for i, _ in turns]
-        own = [
+        num_actions = [
             len(self.without_end(turn) if is_cut and not sampled_ids else turn)
             for turn, is_cut in zip(tokens, cut, strict=True)
         ]
-        rows = zip(prompts, tokens, own, strict=True)
-        return [_joined([next(rows) for _ in turns], can_join=history < 0) for turns in before]
+        encoded = zip(prompts, tokens, num_actions, strict=True)
+        return [_joined([next(encoded) for _ in turns], can_join=history < 0) for turns in before]
 
     def without_end(self, turn: list[int]) -> list[int]:
         """A turn without the token that ends it, unless it has no other."""
@@ -217,14 +217,14 @@ def numbered_actions(parts: Sequence[EncodedDialogue]) -> list[int]:
 def _joined(turns: Sequence[tuple[list[int], list[int], int]], can_join: bool) -> list[EncodedDialogue]:
     """Sequences of prompts and turns, of whose tokens so many are the agent's own. A turn joins the previous sequence if its prompt begins with all of it."""
     sequences: list[EncodedDialogue] = []
-    for prompt, turn, own in turns:
+    for prompt, turn, num_actions in turns:
         last = sequences[-1] if sequences and can_join else None
         if last is None or prompt[: len(last.token_ids)] != last.token_ids:
             sequences.append(last := EncodedDialogue([], []))
         context = prompt[len(last.token_ids) :]
         number = last.num_turns + 1
         last.token_ids.extend([*context, *turn])
-        last.turn_ids.extend([*[0] * len(context), *[number] * own, *[0] * (len(turn) - own)])
+        last.turn_ids.extend([*[0] * len(context), *[number] * num_actions, *[0] * (len(turn) - num_actions)])
     return sequences
 
 

@@ -90,8 +90,8 @@ class Learners(dict[str, Learner]):
         for folder, learner in self.items():
             views = views_of(episodes, _both(self._agents(folder), credit.agents))
             if credit.episodes is not None:  # who spoke before a candidate has no part in it
-                given = select(credit.advantages, episodes, views, self._per_token)
-                views = [view for view, own in zip(views, given, strict=True) if any(own) or view.ends(episodes)]
+                credited = select(credit.advantages, episodes, views, self._per_token)
+                views = [view for view, numbers in zip(views, credited, strict=True) if any(numbers) or view.ends(episodes)]
             advantages, returns, *rest = (select(column, episodes, views, per_token) for column, per_token in columns)
             updates[folder] = learner.update([view.episode for view in views], Credit(advantages, returns), *rest)
             of_views = zip(views, updates[folder].tokens_by_episode, strict=False)  # none without a step

@@ -104,5 +104,5 @@ def preference(row: Row, chat: Chat, arguments: ModelArguments) -> Row:
     prompt = [*system_message(system_prompt(arguments)), *as_read(row["prompt"], arguments.history)]
     sides = ("chosen", "rejected")
     turns = chat.turns(prompt, [row[side] for side in sides], [row.get(f"{side}_thought", "") for side in sides])
-    own = {side: chat.without_end(turn) if row.get(f"{side}_cut") else turn for side, turn in zip(sides, turns, strict=True)}
-    return {"prompt_ids": chat.prompt(prompt), **{f"{side}_ids": turn for side, turn in own.items()}}
+    ids = {side: chat.without_end(turn) if row.get(f"{side}_cut") else turn for side, turn in zip(sides, turns, strict=True)}
+    return {"prompt_ids": chat.prompt(prompt), **{f"{side}_ids": turn for side, turn in ids.items()}}
