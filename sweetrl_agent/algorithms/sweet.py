@@ -92,19 +92,18 @@ class SweetConfig(CriticConfig):
         False,
         "In the last turn that an episode may have, a candidate without an answer ranks below all with one, whatever the critic says.",
     )
-    actor_loss: str = setting(
-        "sigmoid_norm", "'sigmoid' (DPO, the paper's equation 4) or 'sigmoid_norm' (log-ratios per token)."
-    )
+    actor_loss: str = setting("sigmoid_norm", "'sigmoid' (DPO, the paper's equation 4) or 'sigmoid_norm' (mean per token).")
     actor_learning_rate: float = setting(2e-4, "Learning rate of the actor; 2e-7 in the paper (8B model).")
     actor_beta: float = setting(1.0, "Beta of DPO; 0.1 in the paper, for the sum over a turn's tokens.")
     actor_nll: float = setting(1.0, "Weight of the NLL of the chosen turn; 0.01 in the paper.")
     actor_batch: int = setting(8, "Pairs per optimizer step; 8 in the paper.", least=1)
     actor_micro_batch: int = setting(8, "Pairs per forward pass.", least=1)
     actor_epochs: float = setting(2.0, "Epochs of the actor; 1 in the paper.")
+    actor_by_turn: bool = setting(
+        False, "Train pairs of a turn side by side: the dialogue before them is read once. Otherwise pairs are shuffled."
+    )
     actor_max_length: int = setting(
-        2048,
-        "Maximum length in tokens of a prompt with its turn; longer pairs are skipped. 16384 in the released code.",
-        least=1,
+        2048, "Maximum tokens of a prompt with its turn; longer pairs are skipped. 16384 in the released code.", least=1
     )
 
     def __post_init__(self) -> None:
@@ -309,6 +308,7 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
         NothingToLearnError: If there is no pair, because the critic gives different candidates of every turn the same score.
     """
     from sweetrl_agent.trainers.stage_training import train_stage
+    from sweetrl_agent.trainers.trl.by_turn import TurnwiseDPOTrainer
     from sweetrl_agent.trainers.trl.on_disk import on_disk
     from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer, preference
 
@@ -321,7 +321,7 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
     stage = stage_name("actor", critic)
     transformers.set_seed(run.seed)
     chat = load_chat(run.initial_model, run.config.model)
-    trainer = PrecomputingDPOTrainer(
+    trainer = (TurnwiseDPOTrainer if settings_in(run, critic).actor_by_turn else PrecomputingDPOTrainer)(
         **initial_model(run.initial_model, run.config.model),
         args=_dpo(run, critic),
         train_dataset=on_disk(
