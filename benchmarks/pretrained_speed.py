@@ -9,7 +9,8 @@ Every measurement runs in a process of its own, so that its peak memory is its o
         "adapter" is the plain side on the model with an unmerged adapter, as training leaves it.
     dpo: pairs of turns behind a dialogue, LoRA of rank 16 on all linear layers, the same pairs, batches and adapters on both sides, reference included.
         Plain: TRL's `DPOTrainer`. Ours: `PrecomputingDPOTrainer` with `trainer_arguments`, once with adapters in all layers and once with adapters in the
-        upper half, which is our recipe and no fair comparison. Both compute in bfloat16 where the processor has instructions for it, else in float32.
+        upper half, which is our recipe and no fair comparison. With --pairs_per_turn N every dialogue has N pairs, and a further side has them side by
+        side (`TurnwiseDPOTrainer`). All compute in bfloat16 where the processor has instructions for it, else in float32.
 
 Tokens are those of the dialogues: prompts and both sides of a pair count once per epoch, whatever a side computes.
 """
@@ -44,6 +45,7 @@ def main() -> int:
     parser.add_argument("--new_tokens", type=int, default=20)
     parser.add_argument("--answer_tokens", type=int, default=60)
     parser.add_argument("--pairs", type=int, default=16)
+    parser.add_argument("--pairs_per_turn", type=int, default=1, help="pairs behind the same dialogue")
     parser.add_argument("--batch", type=int, default=2, help="pairs per forward pass")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--only", choices=tuple(SIDES))
@@ -52,7 +54,8 @@ def main() -> int:
     if given.side:
         print(json.dumps(measure(given, *given.side.split("/"))))
         return 0
-    chosen = [f"{kind}/{side}" for kind, sides in SIDES.items() if given.only in (None, kind) for side in sides]
+    sides = {**SIDES, "dpo": (*SIDES["dpo"], *(["by_turn"] if given.pairs_per_turn > 1 else []))}
+    chosen = [f"{kind}/{side}" for kind, of in sides.items() if given.only in (None, kind) for side in of]
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in chosen}
     for number in range(given.rounds):
         for name in chosen if number % 2 == 0 else reversed(chosen):
@@ -193,17 +196,20 @@ def dpo(given: argparse.Namespace, side: str) -> tuple[int, float]:
     from sweetrl_agent.data.chat import Chat
     from sweetrl_agent.models.loading import initial_model, load_tokenizer, torch_dtype
     from sweetrl_agent.trainers.running import trainer_arguments
+    from sweetrl_agent.trainers.trl.by_turn import TurnwiseDPOTrainer
     from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
     from sweetrl_agent.trainers.trl.on_disk import on_disk
     from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
 
     arguments = arguments_of(given)
     tokenizer = load_tokenizer(given.model, arguments)
-    talks = dialogues(given.pairs + 1)
+    count = given.pairs_per_turn
+    talks = dialogues(given.pairs + count + 1)
     rows = [
-        {"prompt": talk[: 2 * turn + 1], "chosen": [talk[2 * turn + 1]], "rejected": [other[2 * turn + 1]]}
-        for i, (talk, other) in enumerate(zip(talks, talks[1:], strict=False))
-        for turn in [i % TURNS]
+        {"prompt": talk[: 2 * turn + 1], "chosen": [better[2 * turn + 1]], "rejected": [other[2 * turn + 1]]}
+        for i in range(0, given.pairs, count)
+        for talk, turn in [(talks[i], i // count % TURNS)]
+        for better, other in zip(talks[i : i + count], talks[i + 1 :], strict=False)
     ]
     tokens = sum(
         len(Chat(tokenizer).sequences([*row["prompt"], *row[pair_side]])[0].token_ids)
@@ -224,11 +230,11 @@ def dpo(given: argparse.Namespace, side: str) -> tuple[int, float]:
                 processing_class=tokenizer,
             )  # fmt: skip
             return timed(lambda: trainer.train() and tokens)
-        half = replace(arguments, lora_layers=12 if side == "upper_half" else 0)
+        half = replace(arguments, lora_layers=0 if side == "ours" else 12)
         given_arguments = trainer_arguments(Path(folder), 0, half, 8, given.batch, 1e-5, 1.0) | {"save_strategy": "no"}
 
         def ours() -> int:  # the trainer computes the reference's log-probabilities when it is made
-            trainer = PrecomputingDPOTrainer(
+            trainer = (TurnwiseDPOTrainer if side == "by_turn" else PrecomputingDPOTrainer)(
                 **loaded,
                 args=DPOConfig(**given_arguments, precompute_ref_log_probs=True, **shared),
                 train_dataset=on_disk(iter(rows), Path(folder)),

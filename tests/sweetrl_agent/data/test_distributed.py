@@ -24,18 +24,27 @@ from sweetrl_agent.train import main
 from tests.sweetrl_agent.killed_runs import mark_done
 
 CONFIGS = Path(__file__).parents[3] / "sweetrl_agent" / "configs" / "accelerate"
-SETTINGS = ["--stage", "critic", "--tasks", "embedded:train[:16]", "--sweet.critic_micro_batch", "4", "--threads", "1"]
+CRITIC = ["--stage", "critic", "--sweet.critic_micro_batch", "4"]
+ACTOR = ["--stage", "actor", "--sweet.actor_micro_batch", "4", "--sweet.actor_by_turn", "true"]
 
 
 @pytest.fixture
 def make_folder(tiny_model_folder, tmp_path):
-    """Function: name -> a run folder whose next stage is the critic."""
+    """Function: name, next stage -> a run folder whose next stage is the critic or the actor."""
     tasks = load_tasks("embedded:train[:16]")
-    better, worse = (demonstrations(tasks, make("scripted"), 16, seed) for seed in (1, 2))
+    better, worse = (list(demonstrations(tasks, make("scripted"), 16, seed)) for seed in (1, 2))
 
-    def make_one(name):
+    def make_one(name, stage="critic"):
         folder = tmp_path / name
         folder.mkdir()
+        if stage == "actor":
+            write_rows(folder / "turn_pairs.jsonl", (
+                {"task_id": task.id, "prompt": talk[:-1], "chosen": other["content"], "rejected": talk[-1]["content"]}
+                for task, talk in zip(tasks, map(_talk, better), strict=True)
+                for other in (_talk(dialogue)[1] for dialogue in worse[:3])
+            ))  # fmt: skip
+            mark_done(folder, "sft", "collect", "pairs", "critic", "candidates", "rank")
+            return folder
         write_rows(folder / "outcome_pairs.jsonl", (
             {"task_id": task.id, "hidden": task.hidden.reference, "chosen": _talk(a), "rejected": _talk(b)}
             for task, a, b in zip(tasks, better, worse, strict=True)
@@ -50,24 +59,27 @@ def _talk(dialogue):
     return [{"role": m["role"], "content": m["content"]} for m in dialogue if m["role"] != "system"]
 
 
-def _arguments(folder, model):
-    return ["--output", str(folder), "--model", str(model), "--dtype", "float32", "--sft_dialogues", "0", *SETTINGS]
+def _arguments(folder, model, settings=CRITIC):
+    task = ["--tasks", "embedded:train[:16]", "--sft_dialogues", "0", "--threads", "1"]
+    return ["--output", str(folder), "--model", str(model), "--dtype", "float32", *task, *settings]
 
 
-def _launch(folder, model, *launcher):
-    command = [sys.executable, *launcher, "-m", "sweetrl_agent.train", *_arguments(folder, model)]
+def _launch(folder, model, *launcher, settings=CRITIC):
+    command = [sys.executable, *launcher, "-m", "sweetrl_agent.train", *_arguments(folder, model, settings)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
 
 
-def test_two_processes_take_the_steps_of_one(make_folder, tiny_model_folder):
-    one, two = make_folder("one"), make_folder("two")
-    assert main(_arguments(one, tiny_model_folder)) == 0
-    done = _launch(two, tiny_model_folder, "-m", "torch.distributed.run", "--nproc_per_node", "2")
+@pytest.mark.parametrize(("stage", "settings", "model"), [("critic", CRITIC, "critic"), ("actor", ACTOR, "policy")])
+def test_two_processes_take_the_steps_of_one(stage, settings, model, make_folder, tiny_model_folder):
+    one, two = make_folder("one", stage), make_folder("two", stage)
+    assert main(_arguments(one, tiny_model_folder, settings)) == 0
+    launcher = ["-m", "torch.distributed.run", "--nproc_per_node", "2"]
+    done = _launch(two, tiny_model_folder, *launcher, settings=settings)
     assert done.returncode == 0, done.stderr[-3000:]
-    _assert_same_training(one, two, tiny_model_folder)
+    _assert_same_training(one, two, tiny_model_folder, model)
     records = StageRecords(two)
-    assert {*records.stages} == {"sft", "collect", "pairs", "critic"} and all(map(records.is_done, records.stages))
+    assert {"sft", "collect", "pairs", stage} <= {*records.stages} and all(map(records.is_done, records.stages))
     assert done.stdout.count("sandbox:") == 1, "only the first process speaks"
     assert not list(two.glob("*.part"))
 
@@ -103,8 +115,8 @@ def test_accelerate_that_trains_without_what_it_was_launched_with_is_refused(mak
     assert not (folder / "critic" / "config.json").exists()
 
 
-def _assert_same_training(one, two, start):
-    weights, others, start = (load_file(folder / "model.safetensors") for folder in (one / "critic", two / "critic", start))
+def _assert_same_training(one, two, start, model="critic"):
+    weights, others, start = (load_file(folder / "model.safetensors") for folder in (one / model, two / model, start))
     assert weights.keys() == others.keys()
     moved = max(float((weights[name] - start[name]).abs().max()) for name in weights)
     apart = max(float((weights[name] - others[name]).abs().max()) for name in weights)
