@@ -1,13 +1,16 @@
 """Measure how much of the reference a reply reveals.
 
 A simulated human may talk about names and values, but must not reveal code. The metric compares token sequences, so spacing,
-comments and quotes do not matter. It counts only common runs that are too long to be a coincidence. Code within quotation marks or behind # is code in a reply.
+comments, quotes and invisible characters do not matter. It counts only common runs that are too long to be a coincidence. Code within
+quotation marks or behind # is code in a reply.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+
+from colbench_gym.scoring.unseen import visible
 
 MIN_RUN = 5
 _STRING = r"""(?<!\w)[rRbBuUfF]{0,2}(?:'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*")"""
@@ -37,6 +40,7 @@ def leak_fraction(reply: str, reference: str, public: str = "") -> float:
     Returns:
         A number in [0, 1]; 0 for a reference without non-public tokens.
     """
+    reply = visible(reply)
     if not _SIGN.search(reply):  # no run of it can be code
         return 0.0
     _, ours = _tile(tokens(reference), tokens(public))

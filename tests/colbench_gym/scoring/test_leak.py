@@ -85,10 +85,12 @@ def test_the_fraction_is_one(reply: str, reference: str) -> None:
         lambda body: "\n".join(f"# {line}" for line in body.splitlines()),
         lambda body: "\n".join(f"'{line}'" for line in body.replace("'", '"').splitlines()),
         lambda body: json.dumps({"code": body}),
+        lambda body: "\u200b".join(body),
+        lambda body: body.replace(" ", "\u00a0"),
     ],
-    ids=["quoted", "a text", "behind a number", "comments", "quoted lines", "json"],
+    ids=["quoted", "a text", "behind a number", "comments", "quoted lines", "json", "zero-width blanks", "no-break blanks"],
 )
-def test_quotes_and_comment_signs_do_not_hide_a_leak(hide) -> None:
+def test_quotes_comment_signs_and_invisible_characters_do_not_hide_a_leak(hide) -> None:
     body = REFERENCE.replace("    # children first\n", "")
     assert leak_fraction(hide(body), REFERENCE) > 0.9
 
