@@ -292,6 +292,7 @@ AGENTS = {
     "trained": "after SWEET-RL",
     "trained_apart": "after SWEET-RL, answers apart",
     "trained_both": "after SWEET-RL, more pairs of questions",
+    "trained_fast": "after SWEET-RL, learning rate 3e-4",
     "single_turn": "base model (no question)",
     "told_everything": "base model (all wishes given)",
 }
@@ -326,16 +327,15 @@ SIDES = {
     "dpo/plain": "DPO, TRL",
     "dpo/ours": "DPO, ours",
     "dpo/upper_half": "DPO, ours with adapters in the upper half",
+    "dpo/by_turn": "... and the pairs of a turn side by side",
 }
 
 
 def speeds(file: str) -> str:
     """Tokens a second, how many times the plain library's, and peak memory."""
-    recorded = _recorded(file)
-    rows = []
-    for name, title in SIDES.items():
-        of = recorded["sides"][name]
-        ratio = recorded["ratios"].get(f"{name.replace('/', ': ')} / plain", 1.0)
+    recorded, rows = _recorded(file), list[tuple[str, ...]]()
+    for name, of in recorded["sides"].items():
+        title, ratio = SIDES[name], recorded["ratios"].get(f"{name.replace('/', ': ')} / plain", 1.0)
         rows.append((title, f"{of['tokens_per_s']['median']:.1f}", f"{ratio:.2f}", f"{of['peak_mib']['median'] / 1024:.1f}"))
     return table(("what", "tokens a second", "times the library's", "peak GiB"), rows)
 
