@@ -292,7 +292,8 @@ AGENTS = {
     "trained": "after SWEET-RL",
     "trained_apart": "after SWEET-RL, answers apart",
     "trained_both": "after SWEET-RL, more pairs of questions",
-    "trained_fast": "after SWEET-RL, learning rate 3e-4",
+    "trained_fast": "after SWEET-RL, 16 pairs a step, learning rate 3e-4",
+    "trained_once": "after SWEET-RL, 16 pairs a step, one epoch",
     "single_turn": "base model (no question)",
     "told_everything": "base model (all wishes given)",
 }
@@ -300,8 +301,7 @@ AGENTS = {
 
 def recipe(file: str, *pairs: str) -> str:
     """Tests passed, success, and what was asked, heard and written down; then differences in points, paired by task, of tests passed and, where recorded, wishes heard."""
-    recorded = _recorded(file)
-    rows = []
+    recorded, rows = _recorded(file), list[tuple[str, ...]]()
     for one in recorded["agents"]:
         if one["split"] == "all":
             asked = [f"{one['questions']:.1f}", f"{one['heard']:.0%}"] if "heard" in one else [""] * 2
