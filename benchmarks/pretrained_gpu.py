@@ -7,7 +7,7 @@ after every stage, so what is done when the time is up is kept, and the same com
 
     seeds: seconds of each stage (loading included), the GPU's peak memory, tokens sampled and trained and their rates (trained: without loading, from
         `timings.jsonl`), and the share of the GPU's peak. Operations: 2 per parameter and token that is sampled or read; a trained token has 2 more for each
-        layer that the backward pass reaches. What is read is the forecast's work (`core.work`). "share_of_peak" beside "seeds" is of all, over the wall time.
+        layer that the backward pass reaches. What is read is the forecast's work (`core.work`), as is what is trained where pairs share their dialogue. "share_of_peak" beside "seeds" is of all, over the wall time.
     agents, differences: what the base model, the model after SFT and the trained one ask, hear and write down, all splits and seeds together; success, tests
         passed and wishes heard paired by task, and by seed. `recipe` of docs/tools/generate.py makes tables of them.
     sampling: the first seed's candidates, sampled again by our engine and, if it is installed, by vLLM.
@@ -24,7 +24,6 @@ import sys
 import time
 from dataclasses import replace
 from itertools import islice
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +50,7 @@ from sweetrl_agent.trainers.running import TRAINED_TOKENS
 from sweetrl_agent.trainers.stage_work import works_of
 
 SCALED = ("sft_dialogues", "num_tasks", "sweet.num_states")
-ON_GPU = {"generation_batch": 512, "sft_batch": 8, "sft_micro_batch": 8, "sweet.actor_batch": 8, "sweet.actor_micro_batch": 8}
+ON_GPU = {"generation_batch": 512, "sft_batch": 8, "sft_micro_batch": 8, "sweet.actor_micro_batch": 32}
 DRY = {
     "model": str(FOLDER), "lora_layers": 1, "system_prompt": "", "eval_pretrained": "brief", "max_new_tokens": 60, "sft_dialogues": 8, "num_tasks": 8,
     "sweet.num_states": 8, "sweet.num_candidates": 6, "eval_tasks": 4, "unseen_tasks": "", "novel_tasks": "", "hint_turns": 2, "shown_dialogues": 1, "sandbox": "embedded", "threads": 1,
@@ -148,13 +147,17 @@ def tokens_of(run: Any, stage: str, seconds: float) -> Row:
         [r for r in read_rows(run.path(f"{name}.jsonl")) if r["stage"] == stage] for name in ("metrics", "timings")
     )
     metrics = [r for r in metrics if TRAINED_TOKENS in r]  # not those of collected dialogues
-    trained, steps = (int(metrics[-1][TRAINED_TOKENS]), ceil(work.steps)) if metrics else (0, 0)
+    trained, steps = (int(metrics[-1][TRAINED_TOKENS]), int(metrics[-1]["step"])) if metrics else (0, 0)
     backward = min(run.config.model.lora_layers or shape.layers, shape.layers) / shape.layers
     row: Row = {"sampled": sampled, "trained": trained, "steps": steps}
     row |= {"sampled_per_s": round(sampled / seconds, 1)} if sampled and seconds else {}
     if metrics and times[-1]["seconds"]:  # the clock's last row is of the last logged step
         row["trained_per_s"] = round(trained * times[-1]["step"] / steps / times[-1]["seconds"], 1)
-    return row | {"teraflop": 2e-12 * shape.parameters * (sampled + work.prompts + work.read + (1 + backward) * trained)}
+    return row | {
+        "teraflop": 2e-12
+        * shape.parameters
+        * (sampled + work.prompts + work.read + (1 + backward) * min(trained, work.trained))
+    }
 
 
 def learned(given: argparse.Namespace) -> Row:

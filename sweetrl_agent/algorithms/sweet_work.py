@@ -43,10 +43,10 @@ def works_of_critic(run: Run, critic: str, lengths: Lengths) -> dict[str, Work]:
         prompts=states * prefix, at_once=min(run.config.model.generation_batch, max(1, utterances)),
     )  # fmt: skip
     known = count_rows(run.artifact(critic, "turn_pairs.jsonl"))
-    of_turn = config.pairs_per_turn * (1 if config.answers == BY_CRITIC else 2)
-    pairs = known or states * of_turn
+    most = config.pairs_per_turn * (1 if config.answers == BY_CRITIC else 2)
+    pairs = known or states * most
     sizes = config.actor_batch, config.actor_micro_batch, config.actor_epochs
-    read_once_for = min(of_turn, config.actor_micro_batch) if config.actor_by_turn else 1
+    read_once_for = max(1.0, min(pairs / max(1, states), config.actor_micro_batch)) if config.actor_by_turn else 1.0
     actor = training(pairs, prefix / read_once_for + lengths.agent, lengths.agent, *sizes, sides=2, reads=1)
     text = f"{'' if known else 'at most '}{pairs:,} pairs, {config.actor_epochs:g} epochs"
     return {
