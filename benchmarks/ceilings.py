@@ -6,7 +6,7 @@
     Told: the request states all wishes, and the policy answers at once. It shows what the policy can write.
     Relevant: asks about the topics that can be special in the family, one a message, in a wording of the demonstrations; then the policy answers.
 
-The policy is that of the run folder CEILING_OF, with CEILING_INITIAL=1 its initial policy (after SFT). Its answer begins with the answer marker.
+The policy is the trained one of the run folder CEILING_OF. Its answer begins with the answer marker.
 """
 
 from __future__ import annotations
@@ -28,21 +28,20 @@ class Ceiling:
 
     def __init__(self) -> None:
         run = open_recorded(os.environ["CEILING_OF"])
-        folder = run.initial_model if os.environ.get("CEILING_INITIAL") else str(run.artifact(run.algorithm.name, "policy"))
+        folder = str(run.artifact(run.algorithm.name, "policy"))
         self.writer = load_policy(folder, run.initial_model, run.config.model, run.record.answer_prefix)
         self.tasks = {(task.description, task.hidden.reference): task for tasks in run.held_out.values() for task in tasks}
 
     def generate_informed(self, dialogues: Sequence[Messages], hidden: Sequence[str], seeds: Sequence[int]) -> list[Utterance]:
         """See `InformedPolicy.generate_informed`."""
-        said = {}
-        for i, (dialogue, reference, seed) in enumerate(zip(dialogues, hidden, seeds, strict=True)):
-            task = self.tasks[dialogue[0]["content"], reference]
-            if (question := self.next_question(task, len(dialogue) // 2, seed)) is not None:
-                said[i] = Utterance(question)
-        writing = [i for i in range(len(dialogues)) if i not in said]
-        read = [self.read(self.tasks[dialogues[i][0]["content"], hidden[i]], dialogues[i]) for i in writing]
-        said.update(zip(writing, self.writer.generate(read, [seeds[i] for i in writing]) if writing else [], strict=True))
-        return [said[i] for i in range(len(dialogues))]
+        tasks = [self.tasks[dialogue[0]["content"], reference] for dialogue, reference in zip(dialogues, hidden, strict=True)]
+        texts = [
+            self.next_question(*of) for of in zip(tasks, (len(dialogue) // 2 for dialogue in dialogues), seeds, strict=True)
+        ]
+        writing = [i for i, text in enumerate(texts) if text is None]
+        read = [self.read(tasks[i], dialogues[i]) for i in writing]
+        answers = iter(self.writer.generate(read, [seeds[i] for i in writing]) if writing else [])
+        return [next(answers) if text is None else Utterance(text) for text in texts]
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """Not called: an oracle sees the hidden information."""

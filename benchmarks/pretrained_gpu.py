@@ -7,7 +7,8 @@ after every stage, so what is done when the time is up is kept, and the same com
 
     seeds: seconds of each stage (loading included), the GPU's peak memory, tokens sampled and trained and their rates (trained: without loading, from
         `timings.jsonl`), and the share of the GPU's peak. Operations: 2 per parameter and token that is sampled or read; a trained token has 2 more for each
-        layer that the backward pass reaches. What is read is the forecast's work (`core.work`), as is what is trained where pairs share their dialogue. "share_of_peak" beside "seeds" is of all, over the wall time.
+        layer that the backward pass reaches. What is read is the forecast's work (`core.work`), as is what is trained where pairs share their dialogue.
+        "share_of_peak" beside "seeds" is of all, over the wall time.
     agents, differences: what the base model, the model after SFT and the trained one ask, hear and write down, all splits and seeds together; success, tests
         passed and wishes heard paired by task, and by seed. `recipe` of docs/tools/generate.py makes tables of them.
     sampling: the first seed's candidates, sampled again by our engine and, if it is installed, by vLLM.
@@ -153,11 +154,8 @@ def tokens_of(run: Any, stage: str, seconds: float) -> Row:
     row |= {"sampled_per_s": round(sampled / seconds, 1)} if sampled and seconds else {}
     if metrics and times[-1]["seconds"]:  # the clock's last row is of the last logged step
         row["trained_per_s"] = round(trained * times[-1]["step"] / steps / times[-1]["seconds"], 1)
-    return row | {
-        "teraflop": 2e-12
-        * shape.parameters
-        * (sampled + work.prompts + work.read + (1 + backward) * min(trained, work.trained))
-    }
+    passes = sampled + work.prompts + work.read + (1 + backward) * min(trained, work.trained)
+    return row | {"teraflop": 2e-12 * shape.parameters * passes}
 
 
 def learned(given: argparse.Namespace) -> Row:
