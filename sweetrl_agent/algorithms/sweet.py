@@ -192,7 +192,7 @@ class Sweet(Algorithm):
 
         config = self.config
         SweetCriticConfig(**critic_arguments(run, self.critic))
-        _dpo(run, self.critic)
+        dpo_arguments(run, self.critic)
         trained = f"{config.form} form, {config.critic_epochs:g} epochs at {config.critic_learning_rate}"
         return [
             f"critic     {trained if self.kind.train else f'{self.kind.title}, not trained'}",
@@ -323,7 +323,7 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
     chat = load_chat(run.initial_model, run.config.model)
     trainer = (TurnwiseDPOTrainer if settings_in(run, critic).actor_by_turn else PrecomputingDPOTrainer)(
         **initial_model(run.initial_model, run.config.model),
-        args=_dpo(run, critic),
+        args=dpo_arguments(run, critic),
         train_dataset=on_disk(
             (preference(row, chat, run.config.model) for row in iter_rows(run.artifact(critic, "turn_pairs.jsonl"))), folder
         ),
@@ -332,7 +332,7 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
     run.add_metrics(stage, train_stage(trainer, chat.tokenizer, folder, stage, run.callbacks))
 
 
-def _dpo(run: Run, critic: str) -> Any:
+def dpo_arguments(run: Run, critic: str) -> Any:
     """TRL's configuration for equation 4; TRL checks the values."""
     from trl import DPOConfig
 

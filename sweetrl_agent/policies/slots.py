@@ -145,9 +145,14 @@ def predict(model: Any, cache: SlotCache, token_ids: Tensor, rows: Tensor, start
     return logits[:, -1].contiguous()
 
 
+def without_wrapper(model: Any) -> Any:
+    """The model inside PEFT's wrapper, in which the adapters still act; a model without one as it is."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
 def body(model: Any) -> Any:
     """A causal language model without its head, including its adapters."""
-    return (model.get_base_model() if hasattr(model, "get_base_model") else model).base_model
+    return without_wrapper(model).base_model
 
 
 def _place(cache: SlotCache, token_ids: Tensor, rows: Tensor, start: Tensor) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from sweetrl_agent.critics.credit import FORMS, SUM
 from sweetrl_agent.data.chat import Chat, EncodedDialogue, encode_hinted
 from sweetrl_agent.data.pairs import SIDES, hidden_by_turn, with_hidden_by_turn
 from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
+from sweetrl_agent.policies.slots import without_wrapper
 from sweetrl_agent.trainers.critic_summary import GAP
 from sweetrl_agent.trainers.trl.on_disk import on_disk
 from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
@@ -243,8 +244,7 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
 
     def _groups(self, model: Any, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """For a head that reads once what sequences have in common: the pair that each is of, where dialogues have several."""
-        base = self.accelerator.unwrap_model(model)
-        base = base.get_base_model() if is_peft_model(base) else base
+        base = without_wrapper(self.accelerator.unwrap_model(model))
         if "parts" not in inputs or not hasattr(base.forward, "scores_labelled_only"):
             return {}
         return {"groups": inputs["parts"] % ((int(inputs["parts"].max()) + 1) // 2)}

@@ -26,7 +26,7 @@ from sweetrl_agent.core.work import Lengths, Line, Speeds, Work
 from sweetrl_agent.models.loading import LAYERS as LAYERS_OF
 from sweetrl_agent.models.loading import adapted, device, policy_on, torch_dtype
 from sweetrl_agent.models.shape import find_shape, model_config
-from sweetrl_agent.policies.slots import body
+from sweetrl_agent.policies.slots import body, without_wrapper
 from sweetrl_agent.rollouts.trial import trial_of
 from sweetrl_agent.trainers.gpus import here
 from sweetrl_agent.trainers.lengths import find_lengths, known_dialogues, tokenizer_of
@@ -218,7 +218,7 @@ class TimedModel:
         ids = torch.arange(rows * self.tokens, device=model.device).view(rows, -1) % 64
         with torch.set_grad_enabled(is_trained):
             hidden = body(model)(input_ids=ids, use_cache=False).last_hidden_state[:, -self.scored :]
-            head = (model.get_base_model() if hasattr(model, "get_base_model") else model).get_output_embeddings()
+            head = without_wrapper(model).get_output_embeddings()
             loss = nn.functional.cross_entropy(head(hidden).float().flatten(0, 1), ids[:, -self.scored :].flatten())
         if is_trained:
             loss.backward()
@@ -253,7 +253,7 @@ def line(sizes: Sequence[float], seconds: Sequence[float]) -> Line:
 def _cut(model: Any, count: int) -> None:
     """Remove all but the first layers of a model."""
     parent, _, name = LAYERS_OF.rpartition(".")
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    base = without_wrapper(model)
     owner = base.get_submodule(parent)
     setattr(owner, name, getattr(owner, name)[:count])
     base.config.num_hidden_layers = count

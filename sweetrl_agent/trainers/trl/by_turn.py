@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate.utils import is_peft_model
 from datasets import Dataset
 from torch.utils.data import Sampler
 from trl.trainer.dpo_trainer import DataCollatorForPreference
@@ -64,8 +63,7 @@ class TurnwiseDPOTrainer(PrecomputingDPOTrainer):
 
     def __init__(self, *, model: Any, processing_class: Any, **kwargs: Any) -> None:
         """As `DPOTrainer`; the collator is ours."""
-        base = model.get_base_model() if is_peft_model(model) else model
-        if has_plain_head(base):
+        if has_plain_head(model):
             kwargs["data_collator"] = _Collator(pad_token_id=processing_class.pad_token_id)
         super().__init__(model=model, processing_class=processing_class, **kwargs)
 

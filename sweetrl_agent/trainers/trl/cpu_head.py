@@ -14,14 +14,14 @@ from importlib.metadata import version
 from typing import Any
 
 import torch
-from accelerate.utils import extract_model_from_parallel, is_peft_model
+from accelerate.utils import extract_model_from_parallel
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from trl import DPOTrainer, SFTTrainer
 from trl.trainer.utils import FusedCausalLMOutput
 
 from sweetrl_agent.policies.prefix_tree import padded_tree
-from sweetrl_agent.policies.slots import can_use_slots, has_plain_head
+from sweetrl_agent.policies.slots import can_use_slots, has_plain_head, without_wrapper
 from sweetrl_agent.trainers.trl.shared_prefix import hidden_states
 
 #: Arguments of a text-only forward pass.
@@ -44,8 +44,7 @@ def score_labelled_tokens_only(trainer: Any) -> None:
         if model is None:
             continue
         has_fast_head = next(model.parameters()).is_cuda
-        model = extract_model_from_parallel(model)  # DeepSpeed wraps the reference on creation
-        base = model.get_base_model() if is_peft_model(model) else model
+        base = without_wrapper(extract_model_from_parallel(model))  # DeepSpeed wraps the reference on creation
         if has_plain_head(base):
             _replace(base, has_fast_head)
         elif not (has_fast_head or TRL_HAS_CPU_HEAD):
