@@ -100,20 +100,23 @@ def scores(rows: Sequence[Row], agents: Iterable[str], splits: Sequence[str], me
 
 
 def links(rows: Sequence[Row]) -> dict[str, float | None]:
-    """Where dialogues fail: whether wishes are asked about, and whether heard wishes are implemented.
+    """Where dialogues fail: whether questions are about what is open, whether wishes are asked about, and whether heard wishes are implemented.
 
     Args:
         rows: Rows of `evaluation.jsonl` without void ones.
 
     Returns:
-        "wishes_heard": fraction of a task's special wishes that the simulated human stated, "all_heard": fraction of dialogues in which it
+        "points_stated": how many of the open points the simulated human stated, the same point counted once, None if rows do not say; "wishes_heard":
+        fraction of a task's special wishes that it stated, "all_heard": fraction of dialogues in which it
         stated all, and "success_if_all_heard", None if there are no such dialogues. Empty if no task has wishes.
     """
     known = [row for row in rows if row.get("wishes_heard") is not None]
     if not known:
         return {}
     complete = [row for row in known if row["wishes_heard"] == 1]
+    points: list[Any] = [row.get("points_stated") for row in known]
     return {
+        "points_stated": None if None in points else round(_mean(points), 4),
         "wishes_heard": round(_mean([row["wishes_heard"] for row in known]), 4),
         "all_heard": round(len(complete) / len(known), 4),
         "success_if_all_heard": round(_mean([row["success"] for row in complete]), 4) if complete else None,

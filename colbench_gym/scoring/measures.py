@@ -23,13 +23,16 @@ def reply_measures(messages: Sequence[Mapping[str, str]], task: Task) -> dict[st
         task: Its task, with the hidden information.
 
     Returns:
-        "leak": the fraction of the hidden code that the simulated human leaked, in [0, 1]. "wishes_heard": the fraction of the task's
+        "leak": the fraction of the hidden code that the simulated human leaked, in [0, 1]. "points_stated": how many of the points that the request
+        leaves open it stated, special wishes and plain choices; None for a task without such points. "wishes_heard": the fraction of the task's
         special wishes that it stated literally; None for a task without special wishes.
     """
     replies = "\n".join(message["content"] for message in messages[1:] if message["role"] == "user")
-    special = [fact for fact in task.hidden.facts if fact.is_special]
-    heard = [turn for turn in turns_heard(special, messages) if turn is not None]
+    facts = task.hidden.facts
+    stated = [turn is not None for turn in turns_heard(facts, messages)]
+    special = [is_stated for fact, is_stated in zip(facts, stated, strict=True) if fact.is_special]
     return {
         "leak": leak_fraction(replies, task.hidden.reference, task.signature),
-        "wishes_heard": len(heard) / len(special) if special else None,
+        "points_stated": sum(stated) if facts else None,
+        "wishes_heard": sum(special) / len(special) if special else None,
     }

@@ -63,6 +63,7 @@ def _links(results: Results, titles: Names) -> Part | None:
         (
             titles.get(name, name),
             split,
+            NOTHING if (points := links.get("points_stated")) is None else f"{points:.1f}",
             percent(links["wishes_heard"]),
             percent(links["all_heard"]),
             percent(links["success_if_all_heard"]),
@@ -71,8 +72,11 @@ def _links(results: Results, titles: Names) -> Part | None:
         for split, score in of.items()
         if (links := score.get("links"))
     ]
-    head = ("Algorithm", "Split", "Wishes heard", "Dialogues with all heard", "Success if all are heard")
-    text = "An agent must ask about the wishes, and implement what it hears. Void episodes are excluded."
+    head = ("Algorithm", "Split", "Points stated", "Wishes heard", "Dialogues with all heard", "Success if all are heard")
+    text = (
+        "An agent must ask about points that the request leaves open, of these about the wishes, and implement what it hears. "
+        "A point that is asked about twice counts once. Void episodes are excluded."
+    )
     return Part("links", "Where dialogues fail", [Table(head, rows)], notes=[text]) if rows else None
 
 

@@ -157,13 +157,14 @@ def test_without_evidence_there_is_no_mean(rows):
 
 def test_links_say_whether_wishes_are_heard_and_written_down():
     rows = [
-        {**played("a", 1, 1.0), "wishes_heard": 1.0},
-        {**played("b", 0, 0.5), "wishes_heard": 1.0},
-        {**played("c", 0, 0.0), "wishes_heard": 0.5},
-        {**played("d", 0, 0.0), "wishes_heard": 0.0},
-        {**played("e", 1, 1.0), "wishes_heard": None},
+        {**played("a", 1, 1.0), "points_stated": 3, "wishes_heard": 1.0},
+        {**played("b", 0, 0.5), "points_stated": 2, "wishes_heard": 1.0},
+        {**played("c", 0, 0.0), "points_stated": 4, "wishes_heard": 0.5},
+        {**played("d", 0, 0.0), "points_stated": 0, "wishes_heard": 0.0},
+        {**played("e", 1, 1.0), "points_stated": 1, "wishes_heard": None},
     ]
-    found = {"wishes_heard": 0.625, "all_heard": 0.5, "success_if_all_heard": 0.5}
+    found = {"points_stated": 2.25, "wishes_heard": 0.625, "all_heard": 0.5, "success_if_all_heard": 0.5}
     assert links(rows) == found and summarize([*rows, VOID_ROW])["links"] == found
-    assert links(rows[2:]) == {"wishes_heard": 0.25, "all_heard": 0.0, "success_if_all_heard": None}
+    assert links(rows[2:]) == {"points_stated": 2.0, "wishes_heard": 0.25, "all_heard": 0.0, "success_if_all_heard": None}
+    assert links([{**rows[0], "points_stated": None}, *rows])["points_stated"] is None, "rows of another program"
     assert links(rows[4:]) == links([played("f", 1, 1.0)]) == {}

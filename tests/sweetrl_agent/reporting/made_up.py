@@ -28,7 +28,7 @@ def scores(success, seeds=(-0.02, 0.03, 0.01)):
     return {
         "success": success, "tests_passed": 0.5, "n": 40, "seeds": len(seeds), "by_seed": by_seed, "metric_by_seed": [0.5] * len(seeds),
         "ci95": {"success": bounds, "tests_passed": [0.4, 0.6]}, "ci95_agents": {"success": bounds, "tests_passed": [0.4, 0.6]},
-        "links": {"wishes_heard": 0.4, "all_heard": 0.2, "success_if_all_heard": 0.8},
+        "links": {"points_stated": 2.5, "wishes_heard": 0.4, "all_heard": 0.2, "success_if_all_heard": 0.8},
     }  # fmt: skip
 
 
