@@ -33,7 +33,7 @@ import torch
 from colbench_gym.evaluation.rows import read_evaluation
 from colbench_gym.evaluation.summary import VOID, differences, scores
 from colbench_gym.files import Row, count_rows, read_object, read_rows, write_json
-from sweetrl_agent.algorithms.sweet import candidates_of
+from sweetrl_agent.algorithms.sweet_turns import candidates_of
 from sweetrl_agent.config import files
 from sweetrl_agent.config.packaged import FOLDER
 from sweetrl_agent.config.pipeline import AGENTS

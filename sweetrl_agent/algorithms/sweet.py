@@ -22,14 +22,21 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import transformers
 
-from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
 from colbench_gym.seeds import derive_seed
 from sweetrl_agent.algorithms.critic_settings import SWEET, CriticConfig, critic_arguments, require_whole, stage_name
 from sweetrl_agent.algorithms.critics import CRITICS, Candidates, CriticKind, State, kind_of, open_ranker, open_verifier
+from sweetrl_agent.algorithms.sweet_turns import (
+    Place,
+    Sampled,
+    address_of,
+    candidates_of,
+    preferences_of,
+    sampled_turns,
+    states_of,
+)
 from sweetrl_agent.algorithms.sweet_work import plan_of_replies, works_of_critic
 from sweetrl_agent.config.model import PRETRAINED, TINY
 from sweetrl_agent.config.pipeline import first_stage
@@ -42,15 +49,13 @@ from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import require, setting
 from sweetrl_agent.core.work import Lengths, Work
 from sweetrl_agent.critics.gain import DIFFERING
-from sweetrl_agent.data.pairs import ANSWERS, BY_CRITIC, BY_VERIFIER, candidate_groups, turn_pairs
+from sweetrl_agent.data.pairs import ANSWERS, BY_CRITIC, BY_VERIFIER
 from sweetrl_agent.models.loading import initial_model, load_chat, load_policy
-from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_of_one_agent, iter_trajectories
+from sweetrl_agent.rollouts.collection import NothingToLearnError
 from sweetrl_agent.rollouts.workers import WorkerFactory, ordered_map
 from sweetrl_agent.trainers.running import trainer_arguments
 
 Item = TypeVar("Item")
-Place = tuple[Episode, int]
-Sampled = tuple[Episode, int, Candidates]
 #: States per batch: their candidates are sampled, scored and saved together.
 STATES_PER_BATCH = 32
 
@@ -67,7 +72,7 @@ class SweetConfig(CriticConfig):
     )
     final_share: float = setting(
         0.0,
-        "Fraction of the sampled turns that are last turns of their dialogues, where answers are written; 0 draws all turns alike.",
+        "Fraction of the sampled turns that are the last that an episode may have, where the answer is due. All turns are drawn alike with 0, or without a limit.",
         least=0,
         most=1,
     )
@@ -90,7 +95,8 @@ class SweetConfig(CriticConfig):
     )
     last_must_answer: bool = setting(
         False,
-        "In the last turn that an episode may have, a candidate without an answer ranks below all with one, whatever the critic says.",
+        "In the last turn that an episode may have, a candidate without an answer ranks below all with one, whatever the critic says, and so do "
+        "the episode's earlier messages.",
     )
     actor_loss: str = setting("sigmoid_norm", "'sigmoid' (DPO, the paper's equation 4) or 'sigmoid_norm' (mean per token).")
     actor_learning_rate: float = setting(2e-4, "Learning rate of the actor; 2e-7 in the paper (8B model).")
@@ -216,8 +222,8 @@ def train_critic(run: Run, critic: str = SWEET) -> None:
 
 def sample_candidates(run: Run, critic: str = SWEET) -> None:
     """Sample candidates for turns of the collected trajectories into candidates.jsonl."""
-    is_sampled = _sampled_turns(run, critic)
-    states, total = _states(run, is_sampled), int(is_sampled.sum())
+    is_sampled = sampled_turns(run, critic)
+    states, total = states_of(run, is_sampled), int(is_sampled.sum())
     count = settings_in(run, critic).num_candidates
     _work_through(run, states, total, partial(_sampler, run, count), run.path("candidates.jsonl"), desc="candidates")
 
@@ -232,7 +238,7 @@ def _sampler(run: Run, count: int) -> Iterator[Callable[[list[Place]], list[Row]
         sampled = sample_each(policy, [t.prefix(turn) for t, turn in states], seeds)
         return [
             {
-                **_address(t, turn),
+                **address_of(t, turn),
                 "texts": [utterance.text for utterance in candidates],
                 **({"thoughts": thoughts} if any(thoughts := [utterance.thought for utterance in candidates]) else {}),
                 **({"cut": cut} if any(cut := [utterance.is_cut for utterance in candidates]) else {}),
@@ -248,7 +254,7 @@ def rank(run: Run, critic: str = SWEET) -> None:
     """Score candidates.jsonl with a critic; writes scores.jsonl and turn_pairs.jsonl."""
     total, scores = count_rows(run.path("candidates.jsonl")), run.artifact(critic, "scores.jsonl")
     _work_through(run, candidates_of(run, critic), total, partial(_ranker, run, critic), scores, desc="rank")
-    write_rows(run.artifact(critic, "turn_pairs.jsonl"), _turn_pairs(run, critic))
+    write_rows(run.artifact(critic, "turn_pairs.jsonl"), preferences_of(run, critic))
     stage = stage_name("rank", critic)
     costs = sum((Counter(row.get("costs", {})) for row in iter_rows(scores)), Counter[str]())
     run.add_metrics(stage, [{"stage": stage, "step": total, **costs}])
@@ -265,40 +271,9 @@ def _ranker(run: Run, critic: str) -> Iterator[Callable[[list[Sampled]], list[Ro
             advantages = {"advantages": scores(state, t.hidden_at(turn), candidates)}
             verified = {"verified": verify(state, candidates)} if verify else {}
             costs = scores.taken_costs() + (verify.taken_costs() if verify else Counter())
-            return {**_address(t, turn), **advantages, **verified, "costs": dict(costs)}
+            return {**address_of(t, turn), **advantages, **verified, "costs": dict(costs)}
 
         yield lambda batch: [row(*state) for state in batch]
-
-
-def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
-    """Preferences between candidates of a turn, by the critic's scores."""
-    config = settings_in(run, critic)
-    tasks = {task.id: task for task in run.train}
-    grades_endings = kind_of(run, critic).scoring == "gain"
-    scores, candidates = iter_rows(run.artifact(critic, "scores.jsonl")), iter_rows(run.path("candidates.jsonl"))
-    for (episode, turn, (texts, cut)), sampled, row in zip(candidates_of(run, critic), candidates, scores, strict=True):
-        address, advantages = _address(episode, turn), list(row["advantages"])
-        is_answer = [run.record.answer(text) is not None for text in texts]
-        if must_answer := config.last_must_answer and turn == run.record.turn_limit(tasks[episode.task_id], run.config.task):
-            advantages = [of if ends else -np.inf for of, ends in zip(advantages, is_answer, strict=True)]
-        if config.answers == BY_VERIFIER:
-            advantages = [of if graded is None else graded for of, graded in zip(advantages, row["verified"], strict=True)]
-        groups = candidate_groups(is_answer, BY_CRITIC if must_answer else config.answers)
-        rng = np.random.default_rng(derive_seed(run.seed, "pairs", *address.values()))
-        for group, keeps_equal in groups:
-            for pair in turn_pairs([advantages[i] for i in group], config.pairs_per_turn, rng, config.pair_quantile):
-                better, worse = (group[i] for i in pair)
-                is_equal = texts[better] == texts[worse]
-                # ties of different texts teach nothing, and equal ones what need not be right: where that is known, right answers are kept
-                keeps = keeps_equal and (not grades_endings or (is_answer[better] and advantages[better] > 0))
-                if advantages[better] > advantages[worse] or (is_equal and keeps):
-                    # A critic reads no thoughts: where the texts are equal, no thought is better, and both sides have the same.
-                    sides = {"chosen": better, "rejected": better if is_equal else worse}
-                    yield {
-                        **{**address, "prompt": episode.prefix(turn), "chosen": texts[better], "rejected": texts[worse]},
-                        **{f"{side}_thought": sampled["thoughts"][i] for side, i in sides.items() if "thoughts" in sampled},
-                        **{f"{side}_cut": True for side, i in sides.items() if cut[i]},
-                    }
 
 
 def train_actor(run: Run, critic: str = SWEET) -> None:
@@ -349,42 +324,6 @@ def dpo_arguments(run: Run, critic: str) -> Any:
         max_length=config.actor_max_length,
         precompute_ref_log_probs=True,
     )
-
-
-def _sampled_turns(run: Run, critic: str) -> Any:
-    """Mask over the turns of the collected dialogues: True for `num_states` random ones, which get candidates; 0 for all."""
-    config, counts = settings_in(run, critic), [_num_turns(episode) for episode in iter_of_one_agent(run)]
-    is_final = np.array([turn == count for count in counts for turn in range(1, count + 1)], dtype=bool)
-    order = np.random.default_rng(derive_seed(run.seed, "states")).permutation(len(is_final))
-    if config.num_states and config.final_share:
-        finals, others = order[is_final[order]], order[~is_final[order]]
-        first = round(config.num_states * config.final_share)
-        order = np.concatenate([finals[:first], others, finals[first:]])
-    return np.isin(np.arange(len(order)), order[: config.num_states or None])
-
-
-def _states(run: Run, is_sampled: Any) -> Iterator[Place]:
-    """The sampled turns, in the order of the file."""
-    sampled = iter(is_sampled)
-    for episode in iter_trajectories(run):
-        yield from ((episode, turn) for turn in range(1, _num_turns(episode) + 1) if next(sampled))
-
-
-def _num_turns(episode: Episode) -> int:
-    return 0 if episode.is_void else len(episode.turns)
-
-
-def candidates_of(run: Run, critic: str) -> Iterator[Sampled]:
-    """The sampled turns and their candidates, the same for all critics of a run."""
-    states = _states(run, _sampled_turns(run, critic))
-    for (episode, turn), row in zip(states, iter_rows(run.path("candidates.jsonl")), strict=True):
-        if {**row, **_address(episode, turn)} != row:
-            raise ColBenchError(f"{run.path('candidates.jsonl')} belongs to other trajectories; remove it to sample again.")
-        yield episode, turn, Candidates.of(row)
-
-
-def _address(episode: Episode, turn: int) -> Row:
-    return {"task_id": episode.task_id, "episode": episode.index, "turn": turn}
 
 
 def _work_through(

@@ -25,7 +25,7 @@ from colbench_gym.files import Row, read_rows, write_rows
 from colbench_gym.scoring.intervals import mean_interval
 from colbench_gym.seeds import derive_seed
 from sweetrl_agent.algorithms.critics import CRITICS, Candidates, Ranking, State, kind_of, open_critic, open_ranker
-from sweetrl_agent.algorithms.sweet import candidates_of
+from sweetrl_agent.algorithms.sweet_turns import candidates_of
 from sweetrl_agent.core.episode import EpisodeKey
 from sweetrl_agent.core.policy import sample_each
 from sweetrl_agent.core.progress import progress_bar

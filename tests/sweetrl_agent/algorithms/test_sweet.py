@@ -17,10 +17,12 @@ from colbench_gym.tasks.embedded import embedded_tasks
 from sweetrl_agent.algorithms import critics, sweet
 from sweetrl_agent.algorithms.critics import Candidates, Ranking, State, open_verifier
 from sweetrl_agent.algorithms.settings import make_config
-from sweetrl_agent.algorithms.sweet import STATES_PER_BATCH, Sweet, candidates_of
+from sweetrl_agent.algorithms.sweet import STATES_PER_BATCH, Sweet
+from sweetrl_agent.algorithms.sweet_turns import candidates_of, preferences_of, sampled_turns, states_of
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Turn
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.core.work import Lengths
+from sweetrl_agent.data.pairs import turn_pairs
 
 
 def _episode(task, index, turns, is_void=False):
@@ -112,27 +114,25 @@ def test_candidates_have_their_thoughts_where_there_are_any(sampled):
 
 def test_some_turns_are_drawn_by_the_runs_seed(make):
     run = make([_episode("a", i, 3) for i in range(20)], **{"sweet.num_states": 12})
-    drawn = sweet._sampled_turns(run, "sweet")
+    drawn = sampled_turns(run, "sweet")
     order = np.random.default_rng(derive_seed(run.seed, "states")).permutation(60)
     assert sorted(order[:12]) == np.flatnonzero(drawn).tolist() and len(drawn) == 60
-    assert [(t.index, turn) for t, turn in sweet._states(run, drawn)] == [(i // 3, i % 3 + 1) for i in sorted(order[:12])]
-    assert (
-        sweet._sampled_turns(make(**{"sweet.num_states": 3}), "sweet").sum() == 3
-        and sweet._sampled_turns(make(), "sweet").all()
-    )
+    assert [(t.index, turn) for t, turn in states_of(run, drawn)] == [(i // 3, i % 3 + 1) for i in sorted(order[:12])]
+    assert sampled_turns(make(**{"sweet.num_states": 3}), "sweet").sum() == 3 and sampled_turns(make(), "sweet").all()
 
 
-def test_a_share_of_the_turns_are_last_ones(make):
-    episodes = [_episode("a", i, 3) for i in range(20)]
-    for share, least in ((0.5, 6), (1.0, 12)):
-        drawn = np.flatnonzero(
-            sweet._sampled_turns(make(episodes, **{"sweet.num_states": 12, "sweet.final_share": share}), "sweet")
-        )
-        assert len(drawn) == 12 and sum(turn % 3 == 2 for turn in drawn) == least
-    everything = sweet._sampled_turns(make(episodes, **{"sweet.num_states": 55, "sweet.final_share": 1.0}), "sweet")
-    assert everything.sum() == 55 and everything[2::3].all()
-    nothing = make([EPISODES[1]], **{"sweet.num_states": 5, "sweet.final_share": 0.5})  # the only episode is void
-    assert len(sweet._sampled_turns(nothing, "sweet")) == 0
+def test_a_share_of_the_turns_are_the_last_that_an_episode_may_have(make):
+    task = embedded_tasks("train")[0].id
+    episodes = [_episode(task, i, 3) if i % 4 else _episode(task, i, 1) for i in range(20)]  # one turn, or all three
+    last = np.array([turn == 3 for i in range(20) for turn in ((1, 2, 3) if i % 4 else (1,))])
+
+    def drawn(states, share, max_turns=3, of=episodes):
+        return sampled_turns(make(of, max_turns=max_turns, **{"sweet.num_states": states, "sweet.final_share": share}), "sweet")
+
+    assert [(drawn(12, share).sum(), (drawn(12, share) & last).sum()) for share in (0.5, 1.0)] == [(12, 6), (12, 12)]
+    assert drawn(45, 1.0).sum() == 45 and drawn(45, 1.0)[last].all()
+    assert (drawn(12, 1.0, max_turns=4) == drawn(12, 0.0)).all(), "no episode has so many turns"
+    assert len(drawn(5, 0.5, of=[EPISODES[1]])) == 0  # the only episode is void
 
 
 def test_sampling_resumes_after_the_last_whole_batch(sampled, monkeypatch):
@@ -204,10 +204,10 @@ def test_pairs_of_a_turn_are_drawn_by_its_address(make):
     run = make(**{"sweet.pairs_per_turn": 6, "sweet.pair_quantile": 0.25})
     texts, credit = [str(i) for i in range(12)], [float(i) for i in range(12)]
     _write_scored(run, texts, credit)
-    rows = list(sweet._turn_pairs(run, "sweet"))
+    rows = list(preferences_of(run, "sweet"))
     for state in STATES:
         rng = np.random.default_rng(derive_seed(run.seed, "pairs", *state))
-        drawn = sweet.turn_pairs(credit, 6, rng, 0.25)
+        drawn = turn_pairs(credit, 6, rng, 0.25)
         assert [(int(r["chosen"]), int(r["rejected"])) for r in rows if _addresses([r]) == [state]] == drawn
     assert {int(row["chosen"]) for row in rows} == {9, 10, 11} and {int(row["rejected"]) for row in rows} == {0, 1, 2}
 
@@ -226,7 +226,7 @@ def test_answers_are_paired_with_questions_or_apart_by_the_critic_or_the_verifie
     texts, credit = ["q1", "q2", "q3", "I WANT TO ANSWER: a", "I WANT TO ANSWER: b"], [0.1, 0.2, 0.3, -2.0, -1.0]
     verified = {"verified": [None, None, None, 1.0, 0.0]} if answers == "verifier" else {}
     _write_scored(run, texts, credit, **verified)
-    drawn = {(row["chosen"], row["rejected"]) for row in sweet._turn_pairs(run, "sweet")}
+    drawn = {(row["chosen"], row["rejected"]) for row in preferences_of(run, "sweet")}
     assert drawn == pairs
 
 
@@ -235,7 +235,7 @@ def test_both_draws_the_pairs_of_the_critic_and_others_of_questions(make):
         run = make(**{"sweet.pairs_per_turn": 4, "sweet.pair_quantile": 0.5, "sweet.answers": answers})
         texts, credit = ["q1", "q2", "q3", "q4", "I WANT TO ANSWER: a", "I WANT TO ANSWER: b"], [0.1, 0.2, 0.3, 0.4, -2.0, -1.0]
         _write_scored(run, texts, credit)
-        return [(row["chosen"], row["rejected"]) for row in sweet._turn_pairs(run, "sweet")]
+        return [(row["chosen"], row["rejected"]) for row in preferences_of(run, "sweet")]
 
     both = drawn("both")
     assert [pair for i, pair in enumerate(both) if i % 8 < 4] == drawn("critic")
@@ -247,7 +247,7 @@ def test_of_equal_texts_answers_are_kept_and_questions_only_where_they_stand_wit
     run = make(**{"sweet.pairs_per_turn": 30, "sweet.pair_quantile": 0.5, "sweet.answers": answers})
     texts = ["q", "q", ENDS, ENDS]
     _write_scored(run, texts, [0.0] * 4)
-    assert {row["chosen"] for row in sweet._turn_pairs(run, "sweet") if row["chosen"] == row["rejected"]} == kept
+    assert {row["chosen"] for row in preferences_of(run, "sweet") if row["chosen"] == row["rejected"]} == kept
 
 
 def test_the_verifier_grades_the_answers_among_the_candidates(make_run):

@@ -8,7 +8,9 @@ import pytest
 
 from colbench_gym.files import write_rows
 from sweetrl_agent.algorithms import sweet
+from sweetrl_agent.algorithms.sweet_turns import preferences_of
 from sweetrl_agent.core.episode import Episode, Turn
+from sweetrl_agent.core.policy import LENGTH
 from sweetrl_agent.rollouts.collection import NothingToLearnError
 
 
@@ -16,14 +18,21 @@ from sweetrl_agent.rollouts.collection import NothingToLearnError
 def pairs_of(make_run, tmp_path):
     """Function: texts and credits of the candidates of one turn -> (chosen, rejected) of its pairs."""
 
-    def pairs(texts, advantages, thoughts=None, critic="sweet", more=None, columns=("chosen", "rejected"), **settings):
+    def pairs(
+        texts, advantages, thoughts=None, critic="sweet", more=None, columns=("chosen", "rejected"), before=(), **settings
+    ):
         folder = str(tmp_path / f"run {len(list(tmp_path.iterdir()))}")  # other settings need another folder
         drawn = {"sweet.num_states": 0, "sweet.pairs_per_turn": 200, "sweet.pair_quantile": 0.5, "algorithm": critic}
         run = make_run(output=folder, **{**drawn, **settings})
         task = run.train[0]
-        messages = [{"role": "user", "content": task.description}, {"role": "assistant", "content": "Any rounding?"}]
-        episode = Episode(task.id, 0, messages, [Turn("Any rounding?")], {"outcome": "answered"}, 0.0, "?")
-        address = {"task_id": task.id, "episode": 0, "turn": 1}
+        messages = [{"role": "user", "content": task.description}]
+        for turn in before:
+            messages += [{"role": "assistant", "content": turn.text}, {"role": "user", "content": "Yes."}]
+        turns = [*before, Turn("Any rounding?")]
+        episode = Episode(
+            task.id, 0, [*messages, {"role": "assistant", "content": "Any rounding?"}], turns, {"outcome": "answered"}, 0.0, "?"
+        )
+        address = {"task_id": task.id, "episode": 0, "turn": len(turns)}
         write_rows(run.path("trajectories.jsonl"), [episode.to_row()])
         sampled = {
             "texts": texts,
@@ -31,11 +40,12 @@ def pairs_of(make_run, tmp_path):
             "num_tokens": [1] * len(texts),
             **(more or {}),
         }
-        write_rows(run.path("candidates.jsonl"), [{**address, **sampled}])
+        others = [{**address, "turn": number, "texts": ["?"]} for number in range(1, len(turns))]
+        write_rows(run.path("candidates.jsonl"), [*others, {**address, **sampled}])
         run.artifact(critic, "scores.jsonl").parent.mkdir(exist_ok=True)
-        write_rows(run.artifact(critic, "scores.jsonl"), [{**address, "advantages": advantages}])
-        rows = list(sweet._turn_pairs(run, critic))
-        assert all(row["prompt"] == messages[:1] and {name: row[name] for name in address} == address for row in rows)
+        write_rows(run.artifact(critic, "scores.jsonl"), [{"advantages": of} for of in (*([0.0] for _ in others), advantages)])
+        rows = list(preferences_of(run, critic))
+        assert all(row["prompt"] == messages and {name: row[name] for name in address} == address for row in rows)
         if thoughts:
             return [tuple(row[f"{side}{part}"] for part in ("", "_thought") for side in ("chosen", "rejected")) for row in rows]
         return [tuple(row.get(column) for column in columns) for row in rows]
@@ -97,6 +107,36 @@ def test_in_the_last_turn_a_question_loses_to_every_answer(pairs_of):
         (b, a) for a, b in questions_win
     }
     assert pairs_of(texts[:2], [1.0, 0.0], **{"sweet.last_must_answer": True}, max_turns=1) == []  # both are lost
+
+
+@pytest.mark.parametrize("thoughts", [None, ["so", "so", "so"]])
+def test_in_the_last_turn_what_was_asked_before_loses_to_every_answer(thoughts, pairs_of):
+    """All candidates answer: the policy, which learns elsewhere not to answer early, must not learn never to answer."""
+    texts, asked = (
+        [f"{ANSWER} # {i}" for i in range(3)],
+        [Turn("Why?", thought="hm"), Turn(f"{ANSWER} # a first try"), Turn("How?", finish_reason=LENGTH)],
+    )
+    found = pairs_of(texts, [0.0, 2.0, 1.0], thoughts, before=asked, **{"sweet.last_must_answer": True}, max_turns=4)
+    among = [pair for pair in found if "ANSWER" in pair[1]]
+    against = [pair[:2] for pair in found if pair not in among]
+    assert len(among) == 200 and {pair[:2] for pair in among} == {(texts[1], texts[0])}, (
+        "as without: the best third, and the worst"
+    )
+    assert len(against) == 200 and set(against) == {(text, turn) for text in texts[1:] for turn in ("Why?", "How?")}
+    if thoughts:
+        assert {pair[1:] for pair in found if pair[1] in ("Why?", "How?")} == {("Why?", "so", "hm"), ("How?", "so", "")}
+    cut = pairs_of(
+        texts,
+        [0.0, 2.0, 1.0],
+        before=asked,
+        columns=("rejected", "rejected_cut"),
+        **{"sweet.last_must_answer": True},
+        max_turns=4,
+    )
+    assert {pair for pair in cut if pair[0] in ("Why?", "How?")} == {("Why?", None), ("How?", True)}
+    assert len(pairs_of(texts, [0.0, 2.0, 1.0], before=asked, **{"sweet.last_must_answer": True}, max_turns=5)) == 200, (
+        "not the last turn"
+    )
 
 
 @pytest.mark.parametrize(("critic", "folder"), [("sweet", ""), ("judge", "judge/")])
