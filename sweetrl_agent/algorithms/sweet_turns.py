@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from colbench_gym.seeds import derive_seed
 from sweetrl_agent.algorithms.critics import Candidates, kind_of
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.data.pairs import BY_CRITIC, BY_VERIFIER, candidate_groups, turn_pairs
+from sweetrl_agent.data.pairs import BY_CRITIC, candidate_groups, turn_pairs
 from sweetrl_agent.rollouts.collection import iter_of_one_agent, iter_trajectories
 
 Place = tuple[Episode, int]
@@ -59,38 +59,62 @@ def preferences_of(run: Run, critic: str) -> Iterator[Row]:
     config = run.config.algorithms[critic].config
     tasks = {task.id: task for task in run.train}
     grades_endings = kind_of(run, critic).scoring == "gain"
-    scores, candidates = iter_rows(run.artifact(critic, "scores.jsonl")), iter_rows(run.path("candidates.jsonl"))
-    for (episode, turn, (texts, cut)), sampled, row in zip(candidates_of(run, critic), candidates, scores, strict=True):
-        address, advantages, thoughts = address_of(episode, turn), list(row["advantages"]), sampled.get("thoughts", [])
-        is_answer = [run.record.answer(text) is not None for text in texts]
-        if config.answers == BY_VERIFIER:
-            advantages = [of if graded is None else graded for of, graded in zip(advantages, row["verified"], strict=True)]
-        groups = candidate_groups(is_answer, config.answers)
+    sampled, scores = iter_rows(run.path("candidates.jsonl")), iter_rows(run.artifact(critic, "scores.jsonl"))
+    for (episode, turn, _), *rows in zip(candidates_of(run, critic), sampled, scores, strict=True):
+        address, choices, answers = address_of(episode, turn), _choices(run, *rows), config.answers
+        before = list[_Choice]()
         if config.last_must_answer and _is_last(run, tasks[episode.task_id], turn):
-            advantages = [of if ends else -np.inf for of, ends in zip(advantages, is_answer, strict=True)]
-            groups = candidate_groups(is_answer, BY_CRITIC)
-            if before := [past for past in episode.turns[: turn - 1] if run.record.answer(past.text) is None]:
-                # A policy that answers early samples no question here: it would learn to go on asking, and never to end.
-                answers = [i for i, ends in enumerate(is_answer) if ends]
-                groups.append(([*answers, *range(len(texts), len(texts) + len(before))], False))
-                texts, cut = [*texts, *(past.text for past in before)], [*cut, *(past.is_cut for past in before)]
-                thoughts = thoughts and [*thoughts, *(past.thought for past in before)]
-                advantages, is_answer = [*advantages, *[-np.inf] * len(before)], [*is_answer, *[False] * len(before)]
+            choices, answers = [choice if choice.is_answer else choice._replace(score=-np.inf) for choice in choices], BY_CRITIC
+            before = _asked_before(run, episode, turn, "thoughts" in rows[0])
+        groups = [
+            ([choices[i] for i in group], keeps)
+            for group, keeps in candidate_groups([choice.is_answer for choice in choices], answers)
+        ]
+        if before:  # a policy that answers early samples no question here: it would learn to go on asking, and never to end
+            groups.append(([*(choice for choice in choices if choice.is_answer), *before], False))
         rng = np.random.default_rng(derive_seed(run.seed, "pairs", *address.values()))
         for group, keeps_equal in groups:
-            for pair in turn_pairs([advantages[i] for i in group], config.pairs_per_turn, rng, config.pair_quantile):
+            for pair in turn_pairs([choice.score for choice in group], config.pairs_per_turn, rng, config.pair_quantile):
                 better, worse = (group[i] for i in pair)
-                is_equal = texts[better] == texts[worse]
+                is_equal = better.text == worse.text
                 # ties of different texts teach nothing, and equal ones what need not be right: where that is known, right answers are kept
-                keeps = keeps_equal and (not grades_endings or (is_answer[better] and advantages[better] > 0))
-                if advantages[better] > advantages[worse] or (is_equal and keeps):
+                keeps = keeps_equal and (not grades_endings or (better.is_answer and better.score > 0))
+                if better.score > worse.score or (is_equal and keeps):
                     # A critic reads no thoughts: where the texts are equal, no thought is better, and both sides have the same.
-                    sides = {"chosen": better, "rejected": better if is_equal else worse}
-                    yield {
-                        **{**address, "prompt": episode.prefix(turn), "chosen": texts[better], "rejected": texts[worse]},
-                        **{f"{side}_thought": thoughts[i] for side, i in sides.items() if thoughts},
-                        **{f"{side}_cut": True for side, i in sides.items() if cut[i]},
-                    }
+                    sides = {**better.side("chosen"), **(better if is_equal else worse).side("rejected")}
+                    yield {**address, "prompt": episode.prefix(turn), **sides}
+
+
+class _Choice(NamedTuple):
+    """A candidate of a turn; its thought is None where no candidate has one."""
+
+    text: str
+    thought: str | None
+    is_cut: bool
+    is_answer: bool
+    score: float
+
+    def side(self, name: str) -> Row:
+        """Its columns as a side of a pair."""
+        thought = {} if self.thought is None else {f"{name}_thought": self.thought}
+        return {name: self.text, **thought, **({f"{name}_cut": True} if self.is_cut else {})}
+
+
+def _choices(run: Run, sampled: Row, scored: Row) -> list[_Choice]:
+    """The candidates of a row. Where an answer was run, that is its score."""
+    texts, cut = Candidates.of(sampled)
+    scores, verified = scored["advantages"], scored.get("verified", [None] * len(texts))
+    columns = zip(texts, sampled.get("thoughts", [None] * len(texts)), cut, scores, verified, strict=True)
+    return [
+        _Choice(text, thought, is_cut, run.record.answer(text) is not None, score if passed is None else passed)
+        for text, thought, is_cut, score, passed in columns
+    ]
+
+
+def _asked_before(run: Run, episode: Episode, turn: int, has_thoughts: bool) -> list[_Choice]:
+    """What the agent asked in the episode before a turn, as candidates that must not be chosen."""
+    asked = [past for past in episode.turns[: turn - 1] if run.record.answer(past.text) is None]
+    return [_Choice(past.text, past.thought if has_thoughts else None, past.is_cut, False, -np.inf) for past in asked]
 
 
 def _is_last(run: Run, task: Any, turn: int) -> bool:
