@@ -41,7 +41,6 @@ from sweetrl_agent.models.loading import initial_model, load_chat, system_prompt
 from sweetrl_agent.policies.slots import without_wrapper
 from sweetrl_agent.trainers.run import Run
 from sweetrl_agent.trainers.trl.by_turn import TurnwiseDPOTrainer
-from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
 from sweetrl_agent.trainers.trl.precomputed import preference
 
 
@@ -121,7 +120,6 @@ def curve(run: Run, config: Any, num_tasks: int, every: int, probed: int, per_wi
             train_dataset=Dataset.from_list([preference(pair, chat, arguments) for pair in pairs]),
             processing_class=chat.tokenizer,
         )
-        score_labelled_tokens_only(trainer)
         model = without_wrapper(trainer.model)
         tasks_per_step = config.per_device_train_batch_size * config.gradient_accumulation_steps * num_tasks / len(pairs)
         probe = Probe(

@@ -22,10 +22,11 @@ Sampled = tuple[Episode, int, Candidates]
 
 def sampled_turns(run: Run, critic: str) -> Any:
     """Mask over the turns of the collected dialogues: True for `num_states` random ones, which get candidates; 0 for all."""
-    config, tasks = run.config.algorithms[critic].config, {task.id: task for task in run.train}
+    config = run.config.algorithms[critic].config
     turns = [(episode.task_id, turn) for episode in iter_of_one_agent(run) for turn in range(1, _num_turns(episode) + 1)]
     order = np.random.default_rng(derive_seed(run.seed, "states")).permutation(len(turns))
     if config.num_states and config.final_share:
+        tasks = {task.id: task for task in run.train}
         is_last = np.array([_is_last(run, tasks[task_id], turn) for task_id, turn in turns], dtype=bool)
         finals, others = order[is_last[order]], order[~is_last[order]]
         first = round(config.num_states * config.final_share)
