@@ -262,19 +262,20 @@ class State(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Texts for a turn, and whether the limit of tokens cut each."""
+    """Texts for a turn, whether the limit of tokens cut each, and their thoughts (empty where none has one). A critic reads no thoughts."""
 
     texts: Sequence[str]
     cut: Sequence[bool]
+    thoughts: Sequence[str] = ()
 
     @classmethod
     def of(cls, row: Row) -> Candidates:
-        """Those of a row of candidates.jsonl, which has "cut" if any is."""
-        return cls(row["texts"], row.get("cut") or [False] * len(row["texts"]))
+        """Those of a row of candidates.jsonl, which has "cut" and "thoughts" if any has."""
+        return cls(row["texts"], row.get("cut") or [False] * len(row["texts"]), row.get("thoughts", ()))
 
     def where(self, kept: Sequence[bool]) -> Candidates:
         """Those that are kept."""
-        return Candidates([*compress(self.texts, kept)], [*compress(self.cut, kept)])
+        return Candidates([*compress(self.texts, kept)], [*compress(self.cut, kept)], [*compress(self.thoughts, kept)])
 
 
 @dataclass
@@ -301,7 +302,7 @@ class Ranking:
 
     def count_turns(self, state: State, candidates: Candidates, is_answer: Callable[[str], bool]) -> None:
         """Count what `replies_at` takes: the turns before the state, and each different candidate."""
-        different = {*zip(*candidates, strict=True)}
+        different = {*zip(candidates.texts, candidates.cut, strict=True)}
         self.costs[RANKED_TURNS] += sum(message["role"] == "assistant" for message in state.messages) + len(different)
         self.costs[VERIFIED] += sum(is_answer(text) for text, _ in different)
 
@@ -321,7 +322,7 @@ def open_ranker(run: Run, name: str) -> Iterator[Ranking]:
             more: tuple[Any, ...] = ()
             if env is not None:
                 ranking.count_turns(state, candidates, lambda text: run.record.answer(text) is not None)
-                more = (replies_at(env, *state, *candidates),)
+                more = (replies_at(env, *state, candidates.texts, candidates.cut),)
             return cast(Any, critic).rank(state.messages, hidden_for(run, name, hidden), candidates.texts, *more)  # type: ignore[no-any-return]
 
         ranking = Ranking(rank)
@@ -342,7 +343,7 @@ def open_verifier(run: Run) -> Iterator[Ranking]:
                 return [None] * len(is_answer)
             answers = candidates.where(is_answer)
             grading.count_turns(state, answers, lambda text: True)
-            replies = iter(replies_at(envs.envs[0], *state, *answers))
+            replies = iter(replies_at(envs.envs[0], *state, answers.texts, answers.cut))
             return [next(replies).reward if ends else None for ends in is_answer]
 
         grading = Ranking(grade)

@@ -60,30 +60,19 @@ def preferences_of(run: Run, critic: str) -> Iterator[Row]:
     config = run.config.algorithms[critic].config
     tasks = {task.id: task for task in run.train}
     grades_endings = kind_of(run, critic).scoring == "gain"
-    sampled, scores = iter_rows(run.path("candidates.jsonl")), iter_rows(run.artifact(critic, "scores.jsonl"))
-    for (episode, turn, _), *rows in zip(candidates_of(run, critic), sampled, scores, strict=True):
-        address, choices, answers = address_of(episode, turn), _choices(run, *rows), config.answers
-        before = list[_Choice]()
+    scores = iter_rows(run.artifact(critic, "scores.jsonl"))
+    for (episode, turn, candidates), scored in zip(candidates_of(run, critic), scores, strict=True):
+        address, choices = address_of(episode, turn), _choices(run, candidates, scored)
         if config.last_must_answer and _is_last(run, tasks[episode.task_id], turn):
-            choices, answers = [choice if choice.is_answer else choice._replace(score=-np.inf) for choice in choices], BY_CRITIC
-            before = _asked_before(run, episode, turn, "thoughts" in rows[0])
-        groups = [
-            ([choices[i] for i in group], keeps)
-            for group, keeps in candidate_groups([choice.is_answer for choice in choices], answers)
-        ]
-        if before:  # a policy that answers early samples no question here: it would learn to go on asking, and never to end
-            groups.append(([*(choice for choice in choices if choice.is_answer), *before], False))
+            groups = _groups_of_last_turn(choices, _asked_before(run, episode, turn, bool(candidates.thoughts)))
+        else:
+            groups = _groups(choices, config.answers)
         rng = np.random.default_rng(derive_seed(run.seed, "pairs", *address.values()))
         for group, keeps_equal in groups:
-            for pair in turn_pairs([choice.score for choice in group], config.pairs_per_turn, rng, config.pair_quantile):
-                better, worse = (group[i] for i in pair)
-                is_equal = better.text == worse.text
-                # ties of different texts teach nothing, and equal ones what need not be right: where that is known, right answers are kept
-                keeps = keeps_equal and (not grades_endings or (better.is_answer and better.score > 0))
-                if better.score > worse.score or (is_equal and keeps):
-                    # A critic reads no thoughts: where the texts are equal, no thought is better, and both sides have the same.
-                    sides = {**better.side("chosen"), **(better if is_equal else worse).side("rejected")}
-                    yield {**address, "prompt": episode.prefix(turn), **sides}
+            for i, j in turn_pairs([choice.score for choice in group], config.pairs_per_turn, rng, config.pair_quantile):
+                better, worse = group[i], group[j]
+                if better.is_preferred(worse, keeps_equal, grades_endings):
+                    yield {**address, "prompt": episode.prefix(turn), **better.pair(worse)}
 
 
 class _Choice(NamedTuple):
@@ -95,21 +84,51 @@ class _Choice(NamedTuple):
     is_answer: bool
     score: float
 
-    def side(self, name: str) -> Row:
-        """Its columns as a side of a pair."""
+    def is_preferred(self, worse: _Choice, keeps_equal: bool, grades_endings: bool) -> bool:
+        """Whether it is trained on as better than another one.
+
+        Ties of different texts teach nothing, and equal texts what need not be right: where that is known, right answers alone are kept.
+        """
+        keeps = keeps_equal and (not grades_endings or (self.is_answer and self.score > 0))
+        return self.score > worse.score or (self.text == worse.text and keeps)
+
+    def pair(self, worse: _Choice) -> Row:
+        """The columns of a preference. A critic reads no thoughts: where the texts are equal, no thought is better, and both sides have the same."""
+        return {**self._side("chosen"), **(self if self.text == worse.text else worse)._side("rejected")}
+
+    def _side(self, name: str) -> Row:
         thought = {} if self.thought is None else {f"{name}_thought": self.thought}
         return {name: self.text, **thought, **({f"{name}_cut": True} if self.is_cut else {})}
 
 
-def _choices(run: Run, sampled: Row, scored: Row) -> list[_Choice]:
-    """The candidates of a row. Where an answer was run, that is its score."""
-    texts, cut = Candidates.of(sampled)
-    scores, verified = scored["advantages"], scored.get("verified", [None] * len(texts))
-    columns = zip(texts, sampled.get("thoughts", [None] * len(texts)), cut, scores, verified, strict=True)
+_Groups = list[tuple[list[_Choice], bool]]
+
+
+def _choices(run: Run, candidates: Candidates, scored: Row) -> list[_Choice]:
+    """The candidates of a turn. Where an answer was run, that is its score."""
+    texts, cut, thoughts = candidates
+    nothing = [None] * len(texts)
+    columns = zip(texts, thoughts or nothing, cut, scored["advantages"], scored.get("verified", nothing), strict=True)
     return [
         _Choice(text, thought, is_cut, run.record.answer(text) is not None, score if passed is None else passed)
         for text, thought, is_cut, score, passed in columns
     ]
+
+
+def _groups(choices: list[_Choice], answers: str) -> _Groups:
+    """The candidates that are paired with each other, and whether their pairs of equal texts are kept."""
+    groups = candidate_groups([choice.is_answer for choice in choices], answers)
+    return [([choices[i] for i in group], keeps) for group, keeps in groups]
+
+
+def _groups_of_last_turn(choices: list[_Choice], before: list[_Choice]) -> _Groups:
+    """Those where a question comes too late: it ranks below every answer, and so do the questions before it.
+
+    A policy that answers early samples no question here. It would learn to go on asking, and never to end.
+    """
+    choices = [choice if choice.is_answer else choice._replace(score=-np.inf) for choice in choices]
+    late = [([*(choice for choice in choices if choice.is_answer), *before], False)] if before else []
+    return [*_groups(choices, BY_CRITIC), *late]
 
 
 def _asked_before(run: Run, episode: Episode, turn: int, has_thoughts: bool) -> list[_Choice]:

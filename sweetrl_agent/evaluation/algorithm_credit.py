@@ -117,7 +117,8 @@ def candidate_episodes(algorithm: OnPolicyAlgorithm, env: Any, state: Row, texts
     """
     before = repeated(env, algorithm, state["task_id"], state["messages"], state_of(algorithm.run.seed, state).seed)
     start, done, keys = env.get_state(), dict[int, Episode](), list[BranchKey]()
-    is_cut = dict(zip(*Candidates.of(state), strict=True))
+    candidates = Candidates.of(state)
+    is_cut = dict(zip(candidates.texts, candidates.cut, strict=True))
     for index, text in enumerate(texts):
         env.set_state(start)
         episode, is_over = _taken(env, algorithm, replace(before, index=index), text, is_cut[text])

@@ -116,9 +116,9 @@ def hint_reading(run: Run, num_states: int = 80) -> Row:
         for name in right:
             with _left_out(name, rankers):
                 rankers[name] = opened.enter_context(open_ranker(run, name))
-        for episode, turn, (texts, _) in islice(candidates_of(run, run.config.algorithm.critic), num_states):
+        for episode, turn, candidates in islice(candidates_of(run, run.config.algorithm.critic), num_states):
             state, hidden = State.collected(run, episode, turn), episode.hidden_at(turn)
-            questions = sorted({text for text in texts if run.record.answer(text) is None})
+            questions = sorted({text for text in candidates.texts if run.record.answer(text) is None})
             exactly = np.array(exact.rank(state.messages, hidden, questions)) if len(questions) > 1 else np.zeros(0)
             better, worse = np.nonzero(np.subtract.outer(exactly, exactly) > _SAME)
             for name, rank in [*rankers.items()] if len(better) else ():

@@ -274,7 +274,7 @@ def test_candidates_of_other_trajectories_are_refused(make):
     rows = [{"task_id": t, "episode": e, "turn": n, "texts": ["x"], "num_tokens": [1]} for t, e, n in STATES]
     write_rows(run.path("candidates.jsonl"), rows)
     assert [(t.task_id, t.index, turn, *of_turn) for t, turn, of_turn in candidates_of(run, "sweet")] == [
-        (*state, ["x"], [False]) for state in STATES
+        (*state, ["x"], [False], ()) for state in STATES
     ]
     write_rows(run.path("candidates.jsonl"), [*rows[:-1], {**rows[-1], "turn": 1}])
     said = f"{run.path('candidates.jsonl')} belongs to other trajectories; remove it to sample again."
