@@ -21,7 +21,7 @@ from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.hint import hint_message
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.padding import is_token, right_padded
-from sweetrl_agent.policies.prefix_tree import padded_tree
+from sweetrl_agent.policies.prefix_tree import padded_tree, rows_at
 from sweetrl_agent.policies.slots import body
 
 HEAD = "head.safetensors"
@@ -78,7 +78,7 @@ class TurnHead(ModelWithHead):
             Shape (B, T); 0 where a dialogue has fewer turns.
         """
         if tree := padded_tree(self.model, input_ids, attention_mask, groups):
-            hidden = tree.hidden_states(body(self.model))[tree.places].float()
+            hidden = rows_at(tree.hidden_states(body(self.model)), tree.places).float()
         else:
             arguments = {"output_hidden_states": True, "use_cache": False, "logits_to_keep": 1}
             output = self.model(input_ids=input_ids, attention_mask=attention_mask, **arguments)

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from sweetrl_agent.policies.prefix_tree import padded_tree
+from sweetrl_agent.policies.prefix_tree import padded_tree, rows_at
 
 VALUES = "values.safetensors"
 
@@ -148,7 +148,7 @@ class TokenValues(nn.Module):
                 target_q = rows[state, tokens]
         is_last = torch.ones_like(dialogue, dtype=torch.bool)
         is_last[:-1] = dialogue[1:] != dialogue[:-1]
-        v = None if self.v is None else self.v(hidden)[state, 0]
+        v = None if self.v is None else rows_at(self.v(hidden), state)[:, 0]
         is_cut = None if is_cut is None else is_last & is_cut[dialogue]
         return TokenEstimates(self.online(hidden), state, v, target_q, tokens, rewards[:, 1:][acts], is_last, is_cut)
 

@@ -81,14 +81,6 @@ def tokens_read(rows: Sequence[Sequence[int]], groups: Sequence[int]) -> int:
     return packed if packed <= MOST_SHARE * plain else plain
 
 
-def _members(groups: Sequence[int]) -> dict[int, list[int]]:
-    """The sequences of each group."""
-    members: dict[int, list[int]] = {}
-    for i, group in enumerate(groups):
-        members.setdefault(group, []).append(i)
-    return members
-
-
 def padded_tree(model: Any, input_ids: Tensor, attention_mask: Tensor | None, groups: Tensor | None) -> PrefixTree | None:
     """`prefix_tree` of sequences that are padded on the right; None also for a model that cannot read packed rows.
 
@@ -103,6 +95,25 @@ def padded_tree(model: Any, input_ids: Tensor, attention_mask: Tensor | None, gr
     lengths = attention_mask.sum(dim=1).tolist()
     rows = [row[:length] for row, length in zip(input_ids.tolist(), lengths, strict=True)]
     return prefix_tree(rows, groups.tolist(), input_ids.device)
+
+
+def rows_at(states: Tensor, places: Tensor) -> Tensor:
+    """Rows of `states`, shape (N, H), at `places` of any shape; shape (*places.shape, H).
+
+    Invariant: the gradients of a row that is taken several times are always added in the same order, so that a resumed training does not differ
+    from one that was not killed. On a CPU, indexing adds those of large tensors in parallel, in any order; on a GPU, `index_select` does.
+    """
+    if states.is_cuda:
+        return states[places]
+    return states.index_select(0, places.flatten()).reshape(*places.shape, *states.shape[1:])
+
+
+def _members(groups: Sequence[int]) -> dict[int, list[int]]:
+    """The sequences of each group."""
+    members: dict[int, list[int]] = {}
+    for i, group in enumerate(groups):
+        members.setdefault(group, []).append(i)
+    return members
 
 
 def _packed(rows: Sequence[Sequence[int]]) -> tuple[list[int], list[int], list[list[int]]]:

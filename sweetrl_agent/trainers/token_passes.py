@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sweetrl_agent.data.chat import EncodedDialogue
 from sweetrl_agent.data.padding import is_token, right_padded
-from sweetrl_agent.policies.prefix_tree import prefix_tree
+from sweetrl_agent.policies.prefix_tree import prefix_tree, rows_at
 from sweetrl_agent.policies.slots import body, can_use_slots, has_plain_head
 
 
@@ -58,7 +58,7 @@ def log_probs_and_values(
     can_share = bool(groups) and can_use_slots(model) and has_plain_head(model)
     if can_share and (tree := prefix_tree(sequences, groups, device)):
         states, places = tree.hidden_states(body(model)), tree.places[:, :-1]
-        logits, hidden = model.get_output_embeddings()(states[places[is_action]]), states[places[has_value]]
+        logits, hidden = model.get_output_embeddings()(rows_at(states, places[is_action])), rows_at(states, places[has_value])
     else:
         logits, hidden = _read(model, sequences, is_action, has_value, head is not None)
     log_probs = torch.log_softmax(logits.float() / temperature, dim=-1).gather(1, ids[:, 1:][is_action][:, None])[:, 0]
@@ -79,7 +79,7 @@ def state_values(
     turns = right_padded([dialogue.turn_ids for dialogue in dialogues], device)
     has_value = turns[:, 1:] > 0 if per_token else begins_turn(turns)
     if groups and can_use_slots(model) and (tree := prefix_tree(sequences, groups, device)):
-        hidden = tree.hidden_states(body(model))[tree.places[:, :-1][has_value]]
+        hidden = rows_at(tree.hidden_states(body(model)), tree.places[:, :-1][has_value])
     else:
         ids, arguments = (
             right_padded(sequences, device),
@@ -106,7 +106,7 @@ def _read(
 
     def at(states: Tensor, marked: Tensor) -> Tensor:
         dialogue, place = marked.nonzero(as_tuple=True)
-        return states[row_of[dialogue], place]
+        return rows_at(states.flatten(0, 1), row_of[dialogue] * states.shape[1] + place)
 
     return at(output.logits, is_action), at(output.hidden_states[-1], has_value) if has_head else output.logits
 

@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from trl import DPOTrainer, SFTTrainer
 from trl.trainer.utils import FusedCausalLMOutput
 
-from sweetrl_agent.policies.prefix_tree import padded_tree
+from sweetrl_agent.policies.prefix_tree import padded_tree, rows_at
 from sweetrl_agent.policies.slots import can_use_slots, has_plain_head, without_wrapper
 from sweetrl_agent.trainers.trl.shared_prefix import hidden_states
 
@@ -67,7 +67,8 @@ def _replace(model: Any, has_fast_head: bool = False) -> None:
         kwargs.pop("shift_labels", None)
         kwargs["use_cache"] = False
         if tree is not None:
-            hidden = tree.hidden_states(self.base_model)[tree.places]
+            hidden, head = tree.hidden_states(self.base_model), self.get_output_embeddings()
+            return labelled_output(hidden, labels[:, 1:], head, count, tree.places[:, :-1])
         elif not args and set(kwargs) == _PLAIN and can_share and not self.is_gradient_checkpointing:
             hidden = hidden_states(self.base_model, kwargs["input_ids"], kwargs["attention_mask"])
         else:
@@ -78,23 +79,32 @@ def _replace(model: Any, has_fast_head: bool = False) -> None:
     model.forward = types.MethodType(forward, model)
 
 
-def labelled_output(hidden: Tensor, labels: Tensor, head: Any, num_items: Any = None) -> FusedCausalLMOutput:
+def labelled_output(
+    hidden: Tensor, labels: Tensor, head: Any, num_items: Any = None, places: Tensor | None = None
+) -> FusedCausalLMOutput:
     """The output of TRL's fused head; 0 for tokens without a label.
 
     Args:
-        hidden: Last hidden states, shape (B, L, H).
+        hidden: Last hidden states, shape (B, L, H); with `places` shape (N, H).
         labels: Next token of each position, -100 for none, shape (B, L).
         head: The language-model head.
         num_items: Divisor of the loss; None for the number of labels.
+        places: Index of each position's hidden state, shape (B, L). A token that stands in several sequences, as a candidate does in several pairs, is scored once.
     """
     mask = labels != -100
-    found, vocab_size = hidden[mask], getattr(head, "out_features", 1)
-    rows = max(len(found) if len(found) * vocab_size <= ALL_AT_ONCE else AT_A_TIME // vocab_size, 1)
-    chunks = list(zip(found.split(rows), labels[mask][:, None].split(rows), strict=True))
+    if places is None:
+        states, targets, same = hidden[mask], labels[mask], None
+    else:
+        distinct, same = torch.stack([places[mask], labels[mask]]).unique(dim=1, return_inverse=True)
+        states, targets = rows_at(hidden, distinct[0]), distinct[1]
+    vocab_size = getattr(head, "out_features", 1)
+    rows = max(len(states) if len(states) * vocab_size <= ALL_AT_ONCE else AT_A_TIME // vocab_size, 1)
+    chunks = list(zip(states.split(rows), targets[:, None].split(rows), strict=True))
     score = functools.partial(_scores, head)
     if len(chunks) > 1:  # logits are recomputed in the backward pass, so that only those of one chunk are held at a time
         score = functools.partial(checkpoint, score, use_reentrant=False)
-    chosen, entropy, mean_logits, is_top1 = map(torch.cat, zip(*(score(*chunk) for chunk in chunks), strict=True))
+    scores = map(torch.cat, zip(*(score(*chunk) for chunk in chunks), strict=True))
+    chosen, entropy, mean_logits, is_top1 = scores if same is None else (rows_at(values, same) for values in scores)
 
     def placed(values: Tensor) -> Tensor:
         return values.new_zeros(mask.shape).masked_scatter(mask, values)

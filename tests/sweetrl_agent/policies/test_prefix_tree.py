@@ -13,7 +13,7 @@ from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.models.tiny import build_model
 from sweetrl_agent.policies import prefix_tree as module
-from sweetrl_agent.policies.prefix_tree import padded_tree, prefix_tree, tokens_read
+from sweetrl_agent.policies.prefix_tree import padded_tree, prefix_tree, rows_at, tokens_read
 from sweetrl_agent.policies.slots import body
 from sweetrl_agent.trainers.token_passes import log_probs_and_values
 from sweetrl_agent.trainers.trl.cpu_head import _replace
@@ -195,3 +195,18 @@ def test_padding_is_no_token(make_tiny_model):
     assert tree.inputs["input_ids"].tolist() == [[5, 6, 0, 8, 9, 7, 8, 9]]
     assert tree.inputs["position_ids"].tolist() == [[0, 1, 2, 3, 4, 2, 3, 4]]
     assert tree.places.tolist() == [[0, 1, 5, 0, 0], [0, 1, 5, 6, 7], [0, 1, 2, 3, 4]]
+
+
+def test_gradients_of_rows_that_are_taken_often_do_not_differ_between_runs():
+    generator, threads = torch.Generator().manual_seed(0), torch.get_num_threads()
+    states = torch.randn(50, 256, generator=generator, requires_grad=True)
+    places, weights = torch.randint(50, (40, 30), generator=generator), torch.randn(40, 30, 256, generator=generator)
+    assert torch.equal(rows_at(states, places), states[places])
+    torch.set_num_threads(4)
+    try:
+        gradients = [torch.autograd.grad((rows_at(states, places) * weights).sum(), states)[0] for _ in range(50)]
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(gradient, gradients[0]) for gradient in gradients)
+    exact = torch.zeros(50, 256, dtype=torch.float64).index_add_(0, places.flatten(), weights.double().flatten(0, 1))
+    assert torch.allclose(gradients[0].double(), exact, atol=1e-4)

@@ -79,7 +79,7 @@ def test_loss_gradients_and_reference_are_those_of_shuffled_pairs(has_adapters, 
 
 def test_a_dialogue_is_read_once_for_all_pairs_of_its_turn(make_tiny_model, tiny_tokenizer, tmp_path, monkeypatch):
     trainer = _trainer(TurnwiseDPOTrainer, make_tiny_model(3), tiny_tokenizer, tmp_path, micro_batch=3)
-    body, widths = trainer.model.base_model, []
+    body, widths, scored = trainer.model.base_model, [], []
     forward = body.forward
 
     def noted(*args, **kwargs):
@@ -87,9 +87,12 @@ def test_a_dialogue_is_read_once_for_all_pairs_of_its_turn(make_tiny_model, tiny
         return forward(*args, **kwargs)
 
     monkeypatch.setattr(body, "forward", noted)
+    head = trainer.model.get_output_embeddings()
+    head.register_forward_pre_hook(lambda module, inputs: scored.append(len(inputs[0])))
     trainer.compute_loss(trainer.model, trainer.data_collator([trainer.train_dataset[i] for i in range(3)]))
     texts = {tuple(pair[side]) for pair in PAIRS[:3] for side in ("chosen_ids", "rejected_ids")}
     assert widths == [(1, len(FIRST) + sum(map(len, texts)))], "the prompt and each distinct turn, once"
+    assert scored == [sum(map(len, texts))], "each token of a distinct turn, once"
 
 
 def test_training_takes_every_pair_in_every_epoch(make_tiny_model, tiny_tokenizer, tmp_path, monkeypatch):
