@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +76,30 @@ class CriticConfig:
     )
 
     def __post_init__(self) -> None:
-        """Refuse an unknown form, and a batch that is not a multiple of the micro-batch."""
+        """Refuse an unknown form, two noise levels, and a batch that is not a multiple of the micro-batch."""
         require("form", self.form, FORMS)
         require("gain_rule", self.gain_rule, tuple(RULES))
         require("gain_tokens", self.gain_tokens, (ALL, DIFFERING))
+        if self.gain_noise and self.gain_threshold:
+            raise ValueError("`gain_noise` measures the noise level that `gain_threshold` gives: leave one of them out.")
         require_whole("critic", self.critic_batch, self.critic_micro_batch)
+
+
+def without_effect(config: CriticConfig, name: str, scoring: str, is_trained: bool) -> list[str]:
+    """Settings that differ from their defaults and that a critic does not read.
+
+    Args:
+        config: The settings.
+        name: The critic.
+        scoring: What its passes are, see `critics.CriticKind`; "" for a critic of one's own, which may read all of them.
+        is_trained: Whether it is trained.
+    """
+    of_ratios = {"form", "reference_hidden", "critic_replies", "critic_held_out"}
+    of_training = {item.name for item in fields(CriticConfig) if item.name.startswith("critic_")} - {"critic_hidden"}
+    unread = {"judge_model": name != "judge", "vision_model": name != "vision_head"}
+    unread |= dict.fromkeys(of_training, not is_trained) | dict.fromkeys(of_ratios, not is_trained or scoring != "ratios")
+    changed = [item.name for item in fields(CriticConfig) if getattr(config, item.name) != item.default]
+    return [setting for setting in changed if scoring and unread.get(setting)]
 
 
 def require_whole(stage: str, batch: int, micro_batch: int) -> None:

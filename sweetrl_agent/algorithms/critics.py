@@ -71,6 +71,11 @@ class CriticKind:
     scoring: str = ""
 
     @property
+    def needs_hidden(self) -> bool:
+        """Whether it scores by the hidden information itself, so that `critic_hidden` cannot be off: the gain and the oracles."""
+        return self.scoring in ("gain", "oracle")
+
+    @property
     def has_replies(self) -> bool:
         """Whether its `rank` gets the other side's replies to the candidates: it requires snapshots."""
         return "snapshot" in self.needs
@@ -85,7 +90,8 @@ def kind_of(run: Run, name: str) -> CriticKind:
 
 def hidden_for(run: Run, name: str, hidden: Any) -> Any:
     """The hidden information that a critic sees, in the form in which it is given; "" if it sees none."""
-    return hidden if kind_of(run, name).uses_hidden and settings_of(run, name).critic_hidden else ""
+    kind = kind_of(run, name)
+    return hidden if kind.needs_hidden or (kind.uses_hidden and settings_of(run, name).critic_hidden) else ""
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from statistics import fmean
 
 from colbench_gym.seeds import derive_seed
@@ -171,6 +171,16 @@ class MAPoRL(TokenPPO):
     def requires(self) -> frozenset[str]:  # type: ignore[override]
         """A verifier of responses in earlier states, and what the value head reads."""
         return super().requires | {"snapshot", "verifier"}
+
+    @property
+    def without_effect(self) -> list[str]:
+        """See `Algorithm`."""
+        unread = () if self.config.verifier_iterations else ("verifier_learning_rate", "verifier_epochs")
+        return [
+            item.name
+            for item in fields(MAPoRLConfig)
+            if item.name in unread and getattr(self.config, item.name) != item.default
+        ]
 
     @property
     def policies(self) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ writes its own, whole or in complete batches. The critic can be replaced (`criti
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +26,14 @@ import transformers
 
 from colbench_gym.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
 from colbench_gym.seeds import derive_seed
-from sweetrl_agent.algorithms.critic_settings import SWEET, CriticConfig, critic_arguments, require_whole, stage_name
+from sweetrl_agent.algorithms.critic_settings import (
+    SWEET,
+    CriticConfig,
+    critic_arguments,
+    require_whole,
+    stage_name,
+    without_effect,
+)
 from sweetrl_agent.algorithms.critics import CRITICS, Candidates, CriticKind, State, kind_of, open_ranker, open_verifier
 from sweetrl_agent.algorithms.sweet_turns import (
     Place,
@@ -36,6 +43,7 @@ from sweetrl_agent.algorithms.sweet_turns import (
     preferences_of,
     sampled_turns,
     states_of,
+    why_no_preference,
 )
 from sweetrl_agent.algorithms.sweet_work import plan_of_replies, works_of_critic
 from sweetrl_agent.config.model import PRETRAINED, TINY
@@ -164,10 +172,19 @@ class Sweet(Algorithm):
     def refuse_model(self, model: Any) -> None:
         """See `Algorithm`; the tiny model does not exist before SFT."""
         super().refuse_model(model)
+        if self.kind.needs_hidden and not self.config.critic_hidden:
+            raise ValueError(
+                f"The critic {self.name!r} scores nothing but what is hidden: leave `critic_hidden` out, or give `--{self.name}.critic_hidden true`."
+            )
         if self.kind.scoring == "gain" and self.config.gain_model == PRETRAINED and model.model == TINY:
             raise ValueError(
                 f"`{self.name}.gain_model` {PRETRAINED!r} is for a pretrained `model`, got {TINY!r}; leave it out."
             )
+
+    @property
+    def without_effect(self) -> Sequence[str]:
+        """See `Algorithm`."""
+        return without_effect(self.config, self.critic, self.kind.scoring, self.kind.train is not None)
 
     def first_stage(self, setting: str) -> str:
         """See `Algorithm`; candidates are shared by all critics."""
@@ -289,10 +306,7 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
 
     folder = run.artifact(critic, "policy")
     if not count_rows(run.artifact(critic, "turn_pairs.jsonl")):
-        raise NothingToLearnError(
-            f"The critic {critic!r} gives all candidates of every turn the same score, so there is nothing to train the actor on. "
-            "Sample more turns by `--sweet.num_states`."
-        )
+        raise NothingToLearnError(why_no_preference(run, critic))
     stage = stage_name("actor", critic)
     transformers.set_seed(run.seed)
     chat = load_chat(run.initial_model, run.config.model)

@@ -75,6 +75,23 @@ def preferences_of(run: Run, critic: str) -> Iterator[Row]:
                     yield {**address, "prompt": episode.prefix(turn), **better.pair(worse)}
 
 
+def why_no_preference(run: Run, critic: str) -> str:
+    """Why `preferences_of` has nothing, and what to do."""
+    turns = [candidates.texts for _, _, candidates in candidates_of(run, critic)]
+    lead = (
+        f"The critic {critic!r} gives all candidates of every turn the same score, so there is nothing to train the actor on. "
+    )
+    if all(run.record.answer(text) is not None for texts in turns for text in texts):
+        return (
+            f"{lead}All candidates are answers, {sum(map(len, turns))} at {len(turns)} turns, and none of a turn is better than another: the initial policy "
+            "asks nothing. Start from one that asks (`--demonstrations`, `--sft_dialogues`), or from easier tasks; "
+            """`--env_kwargs '{"reward": "tests_passed"}'` ranks wrong answers by the tests that they pass."""
+        )
+    if sampled_turns(run, critic).all():
+        return f"{lead}All turns have candidates: collect more by `--num_tasks`, or sample more of them by `--sweet.num_candidates`."
+    return f"{lead}Sample more turns by `--sweet.num_states`."
+
+
 class _Choice(NamedTuple):
     """A candidate of a turn; its thought is None where no candidate has one."""
 

@@ -143,6 +143,11 @@ class Algorithm:
             allowed = " or ".join(f"`--engine {engine}`" for engine in self.engines)
             raise ValueError(f"{self.name!r} takes {allowed}, got {model.engine!r}.")
 
+    @property
+    def without_effect(self) -> Sequence[str]:
+        """Its settings that differ from their defaults and have no effect with the others, which a run warns of."""
+        return ()
+
     def plan(self, run: Run) -> list[str]:
         """Lines that `--dry_run` prints on its stages, one per stage.
 

@@ -220,8 +220,11 @@ class Turn:
         return self.unlike() & np.logical_and.outer(self.is_answer, self.is_answer)
 
     def answer_when_all_is_known(self) -> Any:
-        """Mask of pairs of a right answer and a question when nothing is left to ask; both have exact advantage 0."""
-        is_known = float(self.exact.max()) < _SAME
+        """Mask of pairs of a right answer and a question when nothing is left to ask; both have exact advantage 0.
+
+        A wrong answer shows that: it loses the value of the turn, which is 1. Where nothing can succeed any more, every advantage is 0.
+        """
+        is_known = float(self.exact.max()) < _SAME and bool((self.exact[self.is_answer] < _SAME - 1).any())
         is_right = self.is_answer & (np.abs(self.exact) < _SAME)
         return np.logical_and.outer(is_right, ~self.is_answer) & is_known
 
@@ -305,7 +308,11 @@ def _by_split(rows: dict[tuple[str, int], list[Row]], critics: Sequence[str], ru
             found[critic][split] = {
                 "n": tables[METRICS[0]][critic].shape[1],
                 "seeds": len(runs),
-                **{metric: _beside_sweet(of, critic) for metric, of in tables.items() if of[critic].size},
+                **{
+                    metric: _beside_sweet(of, critic, -1.0 if metric == METRICS[0] else 0.0)
+                    for metric, of in tables.items()
+                    if of[critic].size
+                },
                 "kinds": _kinds([own for (name, _), own in cells.items() if name == critic]),
             }
     return found
@@ -321,9 +328,9 @@ def _tables(cells: dict[tuple[str, int], dict[str, Row]], metric: str) -> dict[s
     return {critic: np.array(scores) for critic, scores in tables.items()}
 
 
-def _beside_sweet(tables: dict[str, Scores], critic: str) -> Row:
+def _beside_sweet(tables: dict[str, Scores], critic: str, least: float) -> Row:
     """A critic's mean of a metric, and its difference to SWEET-RL's own critic if that is evaluated too."""
-    row = _number(tables[critic], algorithm_interval(tables[critic]))
+    row = _number(tables[critic], algorithm_interval(tables[critic]), least)
     row["by_seed"] = [round(float(mean), 4) for mean in tables[critic].mean(axis=1)]
     if "sweet" in tables and critic != "sweet":
         behind = tables["sweet"] - tables[critic]
@@ -342,9 +349,10 @@ def _kinds(by_seed: Sequence[dict[str, Row]]) -> dict[str, Row]:
                     by_task.setdefault(task, []).append(row[kind])
         if by_task:
             means = np.array([[np.mean(values) for values in by_task.values()]])
-            found[kind] = {**_number(means, agents_interval(means)), "n": len(by_task)}
+            found[kind] = {**_number(means, agents_interval(means), 0.0), "n": len(by_task)}
     return found
 
 
-def _number(scores: Any, interval: tuple[float, float]) -> Row:
-    return {"mean": round(float(scores.mean()), 4), "ci95": [round(min(max(bound, -1.0), 1.0), 4) for bound in interval]}
+def _number(scores: Any, interval: tuple[float, float], least: float = -1.0) -> Row:
+    """The mean of values from `least` to 1, with an interval that stays there."""
+    return {"mean": round(float(scores.mean()), 4), "ci95": [round(min(max(bound, least), 1.0), 4) for bound in interval]}

@@ -27,7 +27,9 @@ NOTABLE = 0.1
 TREND = 5
 
 
-def no_gain(results: Row, algorithm: str, metrics: Sequence[Row], collected: Row) -> list[str]:
+def no_gain(
+    results: Row, algorithm: str, metrics: Sequence[Row], collected: Row, more: str = "more dialogues (`--num_tasks`) or epochs"
+) -> list[str]:
     """Sentences on a run whose training shows no gain, the first on the difference; [] if it shows one, or has no initial policy to compare with.
 
     Args:
@@ -35,6 +37,7 @@ def no_gain(results: Row, algorithm: str, metrics: Sequence[Row], collected: Row
         algorithm: Name of the algorithm, as in its settings.
         metrics: Rows of metrics.jsonl, of the stage that trains the policy.
         collected: The content of pairs_summary.json; {} without collected dialogues.
+        more: What gives more optimizer steps, for an algorithm that does not play while it trains.
     """
     changes = [pair for pair in results.get("differences", ()) if (pair["from"], pair["to"]) == ("initial", "trained")]
     if not changes:
@@ -45,7 +48,7 @@ def no_gain(results: Row, algorithm: str, metrics: Sequence[Row], collected: Row
     initial, trained = (results[agent][pair["split"]] for agent in ("initial", "trained"))
     causes = [
         *_of_collection(collected, metric),
-        *_of_training(metrics, algorithm, metric),
+        *_of_training(metrics, algorithm, metric, more),
         *_of_dialogues(initial, trained),
         *_of_evaluation(pair, metric),
     ]
@@ -67,7 +70,7 @@ def _of_collection(collected: Row, metric: str) -> Iterator[str]:
         yield f"The {number} collected dialogues have {pairs} pairs of different outcomes, which are few: `--num_tasks`, `--trajectories_per_task`."
 
 
-def _of_training(rows: Sequence[Row], name: str, metric: str) -> Iterator[str]:
+def _of_training(rows: Sequence[Row], name: str, metric: str, more: str) -> Iterator[str]:
     played = [row for row in rows if "return" in row]
     if any("loss" in row for row in rows):  # neither rounds nor trees, whose rows do not count steps
         if played:
@@ -75,7 +78,7 @@ def _of_training(rows: Sequence[Row], name: str, metric: str) -> Iterator[str]:
             what, more = f"in {steps} of {len(played)} iterations", f"`--{name}.iterations`"
         else:
             steps = rows[-1]["step"]
-            what, more = f"for {steps} optimizer step{'s' * (steps != 1)}", "more dialogues (`--num_tasks`) or epochs"
+            what = f"for {steps} optimizer step{'s' * (steps != 1)}"
         if steps < FEWEST_STEPS:
             yield f"The policy was trained {what}, which {'is' if steps == 1 else 'are'} few: {more}."
     rates = [row["success"] for row in played if row.get("success") is not None]

@@ -86,7 +86,9 @@ def report(run: Run) -> None:
 def _no_gain(run: Run, results: Row) -> list[str]:
     summary, algorithm = run.path("pairs_summary.json"), run.algorithm
     stage = stage_name("actor", algorithm.critic) if algorithm.critic else algorithm.name
-    return no_gain(results, algorithm.name, _metrics(run, stage), read_object(summary) if summary.exists() else {})
+    collected = read_object(summary) if summary.exists() else {}
+    more = {"more": "more turns (`--sweet.num_states`) or epochs (`--sweet.actor_epochs`)"} if algorithm.critic else {}
+    return no_gain(results, algorithm.name, _metrics(run, stage), collected, **more)
 
 
 def _metrics(run: Run, stage: str) -> list[Row]:
@@ -140,7 +142,10 @@ def reading_line(reading: Row) -> str:
     all_of = {UNTRAINED: reading, **others}
     best, *rest = sorted(all_of, key=lambda name: -all_of[name]["accuracy"])
     is_clear = all(all_of[name]["ci95"][1] < all_of[best]["ci95"][0] for name in rest)
-    return f"{line}. " + (f"`--critic {best}` knows best what is worth asking here." if is_clear else "None is clearly ahead.")
+    if not is_clear:
+        return f"{line}. None is clearly ahead: keep this critic, or measure more turns (`--hint_turns`)."
+    noise = ", with `--sweet.gain_noise 0.95`," if best == "gain" else ""
+    return f"{line}. `--critic {best}`{noise} knows best what is worth asking here."
 
 
 def score_dialogues(run: Run, critic: str = SWEET) -> None:

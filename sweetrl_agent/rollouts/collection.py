@@ -24,7 +24,7 @@ from sweetrl_agent.models.loading import load_policy
 from sweetrl_agent.rollouts import play
 from sweetrl_agent.rollouts.play import episodes_of
 from sweetrl_agent.rollouts.player import RolloutPlayer, play_rows
-from sweetrl_agent.rollouts.replies_measured import refuse_leak, reply_means
+from sweetrl_agent.rollouts.replies_measured import LEAK, refuse_leak, reply_means
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +58,15 @@ def _report(run: Run, file: RowFile) -> None:
     means = {name: sum(float(metrics[name]) for metrics in valid) / len(valid) for name in names if valid}
     given_away = reply_means(run.record, iter_trajectories(run), {task.id: task for task in run.tasks})
     counts = {"episodes": len(every), "void": len(every) - len(valid)}
-    run.callbacks.tell("on_log", "collect", len(valid), {**means, **given_away, **counts})
+    row = {**means, **given_away, **counts}
+    run.add_metrics("collect", [{"stage": "collect", "step": len(valid), **row}])
+    run.callbacks.tell("on_log", "collect", len(valid), row)
+    if LEAK in given_away:
+        _log.info(
+            "collect: the replies reveal %.1f%% of the hidden code (`--max_leak` %g)",
+            100 * given_away[LEAK],
+            run.config.run.max_leak,
+        )
     refuse_leak("collect", given_away, run.config.run.max_leak)
 
 

@@ -25,14 +25,13 @@ def summarize(rows: Sequence[Row], reads_replies: bool) -> dict[str, Any]:
         reads_replies: Whether it reads the other side's replies.
 
     Returns:
-        "pairs" and "held_out_pairs", "steps"; "epoch" whose model was kept and "accuracy" on held-out pairs there, or else that of the last logged training
-        step; "by_turn", the mean advantage of the better dialogue minus that of the worse one, by turn; and "warnings", sentences.
+        "pairs" and "held_out_pairs", "steps"; "epoch" whose model was kept and "accuracy" on held-out pairs there, or else that on the pairs of the last
+        "last_steps" steps, before each of them; "by_turn", the mean advantage of the better dialogue minus that of the worse one, by turn; and "warnings", sentences.
     """
     evaluated = [row for row in rows if "eval_loss" in row]
     best = min(evaluated, key=lambda row: row["eval_loss"]) if evaluated else {}
-    measured = {name.removeprefix("eval_"): value for name, value in best.items()} or next(
-        (row for row in reversed(rows) if _ACCURACY in row), {}
-    )
+    logged = [row for row in rows if _ACCURACY in row]
+    measured = {name.removeprefix("eval_"): value for name, value in best.items()} or (logged[-1] if logged else {})
     by_turn = {int(name.removeprefix(GAP)): value for name, value in measured.items() if name.startswith(GAP)}
     steps = max((row["step"] for row in rows), default=0)
     counts = {name: next((row[name] for row in reversed(rows) if name in row), 0) for name in (PAIRS, HELD_OUT_PAIRS)}
@@ -41,6 +40,8 @@ def summarize(rows: Sequence[Row], reads_replies: bool) -> dict[str, Any]:
         summary["accuracy"] = measured[_ACCURACY]
     if best:
         summary["epoch"] = best["epoch"]
+    elif logged:
+        summary["last_steps"] = logged[-1]["step"] - (logged[-2]["step"] if len(logged) > 1 else 0)
     return {**summary, "warnings": _warnings(summary, reads_replies)}
 
 
@@ -69,9 +70,14 @@ def line(summary: Row) -> str:
     """The summary in a line, with its warnings."""
     if "accuracy" not in summary:
         return ""
-    where = (
-        f"{summary[HELD_OUT_PAIRS]} held-out pairs, epoch {summary['epoch']:g}" if "epoch" in summary else "its training pairs"
-    )
+    if "epoch" in summary:
+        where = f"{summary[HELD_OUT_PAIRS]} held-out pairs, epoch {summary['epoch']:g}"
+    else:
+        where = (
+            f"the pairs of its last {summary['last_steps']} steps"
+            if summary["last_steps"] > 1
+            else "the pairs of its last step"
+        )
     turns = ", ".join(f"{value:+.2f}" for value in summary["by_turn"])
     text = (
         f"Critic: {summary['steps']} steps on {summary[PAIRS]} pairs; the better dialogue has the higher score in {summary['accuracy']:.0%} of "

@@ -318,7 +318,9 @@ def load_splits(config: Config) -> tuple[tuple[Any, ...], dict[str, tuple[Any, .
         test = load(arguments.test_tasks)
     else:
         if len(tasks) < TEST_FRACTION:
-            raise ValueError(f"Expected at least {TEST_FRACTION} tasks to keep a fifth for the test, got {len(tasks)}.")
+            raise ValueError(
+                f"Expected at least {TEST_FRACTION} tasks to keep a fifth for the test, got {len(tasks)}: give more, or `--test_tasks`."
+            )
         cut = len(tasks) - len(tasks) // TEST_FRACTION
         tasks, test = tasks[:cut], tasks[cut:]
     others = {"unseen": arguments.unseen_tasks, "novel": arguments.novel_tasks}

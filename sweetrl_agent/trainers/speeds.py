@@ -43,6 +43,8 @@ LEAST_SHARE = 1 / 8
 BUSY = 0.9
 #: Episodes of demonstrations that the environment is timed with, where no trial was needed.
 TIMED_EPISODES = 2
+#: Seconds of timed steps from which their share of a core says something, and the share from which a process has the core for itself.
+LONG_S, ALONE = 20.0, 0.7
 #: Assumed seconds of a reply by a model server, and tokens a second of each utterance that a model server samples: nothing is asked before a run.
 SERVER_REPLY_S, SERVER_TOKENS_S = 2.0, 30.0
 
@@ -65,7 +67,9 @@ def measure(
         lengths = find_lengths(run, tokenizer, dialogues, source)
         work, speeds, notes = work_of(lengths), Speeds(), []
         if work.sampled or work.read or work.trained:
+            begun = timer(), time.process_time()
             speeds, notes = _of_engine(run, time_model(run, tokenizer, work, lengths, timer))
+            notes += shared_with_others(timer() - begun[0], time.process_time() - begun[1])
         if work.episodes:
             trial = time_environment(run, dialogues)
             speeds = replace(speeds, reset_s=trial.reset_s, turn_s=trial.step_s, waits=run.record.waits)
@@ -76,6 +80,13 @@ def measure(
                 )
     basis = f"estimated from {max(1, round(timer() - start))} s of timed steps on this machine"
     return lengths, replace(speeds, basis="; ".join([basis, *notes]))
+
+
+def shared_with_others(seconds: float, busy: float) -> list[str]:
+    """A note if the process had less than a core while it computed on it."""
+    if torch.cuda.is_available() or seconds < LONG_S or busy > ALONE * seconds:
+        return []
+    return [f"the timed steps had {busy / seconds:.0%} of a core: other processes keep this machine busy"]
 
 
 def _of_engine(run: Run, timed: Speeds | str) -> tuple[Speeds, list[str]]:

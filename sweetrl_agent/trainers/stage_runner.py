@@ -130,11 +130,18 @@ def _sandbox_line(run: Run) -> str:
 
 
 def _times(run: Run, forecast: Forecast, todo: Collection[str], done: Mapping[str, float]) -> tuple[list[str], list[str]]:
-    """Lines of the stages with their times here, and warnings of what they need of disk and memory."""
+    """Lines of the stages with their times here, and warnings of settings without effect and of what the stages need of disk and memory."""
     expected = forecast.expected(done)
     works = {name: work for name, (work, _) in expected.items()}
     lines = [*as_lines(expected, todo, run.seconds, forecast.uncertainty), *forecast.about()]
-    return lines, warnings(run, todo, works, forecast.lengths)
+    return lines, [*_without_effect(run), *warnings(run, todo, works, forecast.lengths)]
+
+
+def _without_effect(run: Run) -> list[str]:
+    """A sentence on settings that have no effect; in a comparison, those of SWEET-RL are for critics of all kinds."""
+    names = run.algorithm.without_effect if len(run.config.algorithms) == 1 else ()
+    settings = ", ".join(f"`{name}`" for name in names)
+    return [f"{settings}: no effect with {run.algorithm.name!r} and its other settings."] if names else []
 
 
 def time_lines(

@@ -8,7 +8,7 @@ import pytest
 
 from colbench_gym.files import write_rows
 from sweetrl_agent.algorithms import sweet
-from sweetrl_agent.algorithms.sweet_turns import preferences_of
+from sweetrl_agent.algorithms.sweet_turns import preferences_of, sampled_turns
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.core.policy import LENGTH
 from sweetrl_agent.rollouts.collection import NothingToLearnError
@@ -139,13 +139,30 @@ def test_in_the_last_turn_what_was_asked_before_loses_to_every_answer(thoughts, 
     )
 
 
-@pytest.mark.parametrize(("critic", "folder"), [("sweet", ""), ("judge", "judge/")])
-def test_a_critic_without_a_preference_cannot_train_an_actor_and_says_so(critic, folder, make_run):
-    run = make_run()
-    write_rows(run.path(f"{folder}turn_pairs.jsonl"), [])
-    said = (
+ANSWER = "I WANT TO ANSWER:\ndef f(): pass"
+
+
+@pytest.mark.parametrize(
+    ("critic", "num_states", "texts", "advice"),
+    [
+        ("sweet", 0, ["Why?", ANSWER], "All turns have candidates: collect more by `--num_tasks`, or"),
+        ("judge", 1, ["Why?", ANSWER], "Sample more turns by `--sweet.num_states`."),
+        ("judge", 1, [ANSWER, ANSWER], "All candidates are answers, 2 at 1 turns, and none of a turn is better"),
+    ],
+)
+def test_a_critic_without_a_preference_cannot_train_an_actor_and_says_what_to_do(critic, num_states, texts, advice, make_run):
+    run = make_run(**{"algorithm": critic, "sweet.num_states": num_states})
+    task = run.train[0]
+    messages = [{"role": "user", "content": task.description}, {"role": "assistant", "content": "Why?"}] * 2
+    episode = Episode(task.id, 0, messages, [Turn("Why?")] * 2, {"outcome": "answered"}, 0.0, "?")
+    write_rows(run.path("trajectories.jsonl"), [episode.to_row()])
+    sampled = [turn for turn, is_sampled in enumerate(sampled_turns(run, critic), 1) if is_sampled]
+    rows = [{"task_id": task.id, "episode": 0, "turn": turn, "texts": texts, "num_tokens": [1, 1]} for turn in sampled]
+    write_rows(run.path("candidates.jsonl"), rows)
+    run.artifact(critic, "turn_pairs.jsonl").parent.mkdir(exist_ok=True)
+    write_rows(run.artifact(critic, "turn_pairs.jsonl"), [])
+    lead = (
         f"The critic {critic!r} gives all candidates of every turn the same score, so there is nothing to train the actor on. "
-        "Sample more turns by `--sweet.num_states`."
     )
-    with pytest.raises(NothingToLearnError, match=f"^{re.escape(said)}$"):
+    with pytest.raises(NothingToLearnError, match=f"^{re.escape(lead + advice)}"):
         sweet.train_actor(run, critic)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from contextlib import closing
 
 import numpy as np
@@ -20,6 +22,7 @@ from sweetrl_agent.critics.gain import ENDING, GainCritic, Targets, differing_pl
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.evaluation import comparison_job, main_job
 from sweetrl_agent.rollouts.replies import replies_at
+from sweetrl_agent.trainers.stage_runner import tell_plan
 from tests.sweetrl_agent.families import FAMILIES, build_tokenizer
 
 MARKER = "I WANT TO ANSWER:\n"
@@ -209,6 +212,45 @@ def test_it_can_read_with_the_model_before_sft(make_run, tiny_model_folder, make
         ValueError, match="^`gain.gain_model` 'pretrained' is for a pretrained `model`, got 'tiny'; leave it out.$"
     ):
         main_job.parse(["--critic", "gain", "--sweet.gain_model", "pretrained"])
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (
+            ["--sweet.critic_hidden", "false"],
+            "The critic 'gain' scores nothing but what is hidden: leave `critic_hidden` out, or give `--gain.critic_hidden true`.",
+        ),
+        (["--sweet.gain_noise", "0.95", "--sweet.gain_threshold", "5"], "`sweet.gain_noise` measures the noise level that `sweet.gain_threshold` gives"),
+    ],
+)
+def test_contradictory_settings_are_refused(words, error):
+    with pytest.raises(ValueError, match=re.escape(error)):
+        main_job.parse(["--critic", "gain", *words])
+
+
+@pytest.mark.parametrize(
+    ("critic", "settings", "unread"),
+    [
+        (
+            "gain",
+            {"critic_epochs": 4.0, "critic_replies": False, "judge_model": "x"},
+            ["judge_model", "critic_epochs", "critic_replies"],
+        ),
+        ("sweet", {"critic_epochs": 4.0, "critic_replies": False, "form": "released", "gain_noise": 0.5}, []),
+        ("regression_head", {"critic_epochs": 4.0, "critic_held_out": 0.2}, ["critic_held_out"]),
+        ("untrained", {"critic_hidden": False, "reference_hidden": True, "num_states": 5}, ["reference_hidden"]),
+        ("judge", {"judge_model": "x", "vision_model": "y"}, ["vision_model"]),
+    ],
+)
+def test_settings_that_a_critic_does_not_read_are_named(critic, settings, unread, make_run, caplog, capsys):
+    given = {f"sweet.{name}": value for name, value in settings.items()}
+    run = make_run(algorithm=critic, **given)
+    assert list(run.algorithm.without_effect) == unread
+    sentence = f"{', '.join(f'`{name}`' for name in unread)}: no effect with {critic!r} and its other settings."
+    with caplog.at_level(logging.WARNING, logger="sweetrl_agent"):
+        tell_plan(run)
+    assert (sentence in caplog.text) == bool(unread)
 
 
 def test_it_is_a_critic_by_name_with_settings():

@@ -115,12 +115,13 @@ def test_it_stands_under_the_table_where_there_was_a_pair():
     gain = {"accuracy": 0.83, "ci95": [0.8, 0.86]}
     beside = run_table({**results, "hint_reading": {**reading, "critics": {"gain": gain}}})
     assert (
-        "of 512 pairs, the information gain in 83% (80% to 86%). `--critic gain` knows best what is worth asking here.\n"
-        in beside
+        "of 512 pairs, the information gain in 83% (80% to 86%). `--critic gain`, with `--sweet.gain_noise 0.95`, knows best what is "
+        "worth asking here.\n" in beside
     )
     unclear = {"sweet": {**gain, "ci95": [0.6, 0.9]}, "gain": gain}
     assert (
-        "the trained critic 'sweet' in 83% (60% to 90%), the information gain in 83% (80% to 86%). None is clearly ahead.\n"
+        "the trained critic 'sweet' in 83% (60% to 90%), the information gain in 83% (80% to 86%). None is clearly ahead: "
+        "keep this critic, or measure more turns (`--hint_turns`).\n"
         in run_table({**results, "hint_reading": {**reading, "critics": unclear}})
     )
     for without in ({}, {"hint_reading": {"accuracy": None, "pairs": 0, "turns": 0}}):

@@ -54,6 +54,10 @@ def test_pairs_are_told_apart_by_kind():
         "question_over_wrong_answer": 0.0, "useful_over_useless_question": None, "right_over_wrong_answer": 1.0,
         "right_answer_when_all_is_known": 1.0,
     }  # fmt: skip
+    hopeless = _turn(
+        [0.0, 0.0, 0.0], [1.0, 0.5, 0.7], [True, False, True]
+    )  # wrong answers, where no answer can be right any more
+    assert pair_accuracy([hopeless], KINDS["right_answer_when_all_is_known"]) is None
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,12 @@ def test_on_policy_training_ends_after_an_iteration_that_leaks_and_a_higher_limi
     assert [row["step"] for row in rows] == [1, 2] and all(row["leak"] > 0.3 and 0 <= row["wishes_heard"] <= 1 for row in rows)
 
 
-def test_collection_that_leaks_ends_the_run(tiny_model_folder, tmp_path, capsys):
+def test_collection_that_leaks_ends_the_run(tiny_model_folder, tmp_path, capsys, caplog):
     given = {**SETTINGS, "model": tiny_model_folder, "output": tmp_path / "run", "algorithm": "rft", "stage": "collect"}
     given = {name: value for name, value in given.items() if not name.startswith("grpo")}
     assert main(words({**given, "max_leak": 0.3})) == 2
     assert "collect: the replies of the simulated human reveal " in capsys.readouterr().err
     assert main(words(given)) == 0
+    (row,) = (row for row in read_rows(tmp_path / "run/metrics.jsonl") if row["stage"] == "collect")
+    assert row["leak"] > 0.3 and row["episodes"] == 4
+    assert f"collect: the replies reveal {row['leak']:.1%} of the hidden code (`--max_leak` 1)" in caplog.text

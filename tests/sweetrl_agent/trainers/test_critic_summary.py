@@ -31,12 +31,14 @@ def test_the_best_epoch_on_held_out_pairs_is_what_counts():
     )
 
 
-def test_without_held_out_pairs_the_last_step_says_it():
+def test_without_held_out_pairs_the_last_steps_say_it():
     summary = summarize(
         [{"step": 1, **STEP, "rewards/accuracies": 0.1}, {"step": 80, **STEP, "pairs": 640, "held_out_pairs": 0}], True
     )
     assert (summary["accuracy"], summary["by_turn"], "epoch" in summary) == (0.9, [0.5, 0.4, 0.3], False)
-    assert "in 90% of its training pairs" in line(summary)
+    assert "in 90% of the pairs of its last 79 steps. Advantage" in line(summary)
+    (row,) = ({"step": 1, **STEP, "pairs": 1, "held_out_pairs": 0},)
+    assert "in 90% of the pairs of its last step. Advantage" in line(summarize([row], True))
     assert line({}) == line(summarize([{"step": 3, "loss": 1.0}], True)) == ""
 
 

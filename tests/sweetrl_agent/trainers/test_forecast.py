@@ -282,6 +282,15 @@ def test_a_model_that_cannot_be_read_is_said(make_run):
     assert expected["actor"][1] is None and expected["report"][1] is not None
 
 
+def test_a_machine_that_others_keep_busy_is_said(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    said = ["the timed steps had 26% of a core: other processes keep this machine busy"]
+    assert speeds.shared_with_others(173.0, 45.0) == said
+    assert speeds.shared_with_others(19.0, 1.0) == speeds.shared_with_others(100.0, 71.0) == []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # a GPU computes while the processor waits
+    assert speeds.shared_with_others(173.0, 45.0) == []
+
+
 def test_servers_and_people_are_assumed(make_run, tiny_model_folder):
     url = "http://127.0.0.1:1/v1"
     given = {"model": str(tiny_model_folder), "sft_dialogues": 0, "engine": "server", "server_urls": [url]}

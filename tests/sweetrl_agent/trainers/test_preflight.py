@@ -89,7 +89,7 @@ def test_it_checks_and_runs_nothing(main, tmp_path, capsys):
         (["--test_tasks", "embedded:test[5:5]"], "The slice of 'embedded:test[5:5]' is empty"),
         (
             ["--tasks", "embedded:train[:3]", "--test_tasks", ""],
-            "Expected at least 5 tasks to keep a fifth for the test, got 3.",
+            "Expected at least 5 tasks to keep a fifth for the test, got 3: give more, or `--test_tasks`.",
         ),
         (["--ray_workers", "1", "--ray_address", "127.0.0.1:1"], "No Ray cluster answers at '127.0.0.1:1'"),
     ],
