@@ -190,9 +190,24 @@ def table(results: dict[str, Any], titles: dict[str, str]) -> str:
         if is_single
         else "the intervals hold for the algorithms, and are wide with two or three seeds"
     )
-    lines.append(f"\n* holds for the trained agents; {holds}")
+    lines += [f"\n* holds for the trained agents; {holds}", *_credit_lines(results.get("credit_accuracy", {}), titles)]
     lines += results.get("notes", [])
     return "\n".join(lines)
+
+
+def _credit_lines(credit: Mapping[str, Mapping[str, Row]], titles: dict[str, str]) -> list[str]:
+    """Lines of the accuracy of credit; none if it was not measured."""
+    rows = [
+        (name, split, row["pair_accuracy"])
+        for name, of in credit.items()
+        for split, row in of.items()
+        if "pair_accuracy" in row
+    ]
+    head = f"\n{'credit: the better of two candidates is preferred':52} {'split':8} {'pairs':>6} {'95% interval':>17}"
+    return [head] * bool(rows) + [
+        f"{titles.get(name, name):52} {split:8} {own['mean']:6.0%} {'{:.0%} to {:.0%}'.format(*own['ci95']):>17}"
+        for name, split, own in rows
+    ]
 
 
 def _differences_of_metric(paired: Sequence[Row], metric: str, titles: dict[str, str]) -> list[str]:

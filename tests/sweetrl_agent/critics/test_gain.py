@@ -221,7 +221,10 @@ def test_it_can_read_with_the_model_before_sft(make_run, tiny_model_folder, make
             ["--sweet.critic_hidden", "false"],
             "The critic 'gain' scores nothing but what is hidden: leave `critic_hidden` out, or give `--gain.critic_hidden true`.",
         ),
-        (["--sweet.gain_noise", "0.95", "--sweet.gain_threshold", "5"], "`sweet.gain_noise` measures the noise level that `sweet.gain_threshold` gives"),
+        (
+            ["--sweet.gain_noise", "0.95", "--sweet.gain_threshold", "5"],
+            "`sweet.gain_noise` measures the noise level that `sweet.gain_threshold` gives",
+        ),
     ],
 )
 def test_contradictory_settings_are_refused(words, error):
