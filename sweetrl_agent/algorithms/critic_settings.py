@@ -76,12 +76,10 @@ class CriticConfig:
     )
 
     def __post_init__(self) -> None:
-        """Refuse an unknown form, two noise levels, and a batch that is not a multiple of the micro-batch."""
+        """Refuse an unknown form, and a batch that is not a multiple of the micro-batch."""
         require("form", self.form, FORMS)
         require("gain_rule", self.gain_rule, tuple(RULES))
         require("gain_tokens", self.gain_tokens, (ALL, DIFFERING))
-        if self.gain_noise and self.gain_threshold:
-            raise ValueError("`gain_noise` measures the noise level that `gain_threshold` gives: leave one of them out.")
         require_whole("critic", self.critic_batch, self.critic_micro_batch)
 
 
@@ -96,7 +94,7 @@ def without_effect(config: CriticConfig, name: str, scoring: str, is_trained: bo
     """
     of_ratios = {"form", "reference_hidden", "critic_replies", "critic_held_out"}
     of_training = {item.name for item in fields(CriticConfig) if item.name.startswith("critic_")} - {"critic_hidden"}
-    unread = {"judge_model": name != "judge", "vision_model": name != "vision_head"}
+    unread = {"judge_model": name != "judge", "vision_model": name != "vision_head", "gain_threshold": config.gain_noise > 0}
     unread |= dict.fromkeys(of_training, not is_trained) | dict.fromkeys(of_ratios, not is_trained or scoring != "ratios")
     changed = [item.name for item in fields(CriticConfig) if getattr(config, item.name) != item.default]
     return [setting for setting in changed if scoring and unread.get(setting)]

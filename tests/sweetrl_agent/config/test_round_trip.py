@@ -8,6 +8,7 @@ from dataclasses import asdict, fields
 import pytest
 import yaml
 
+from sweetrl_agent.algorithms.critics import CRITICS
 from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.algorithms.settings import make_config, read
 from sweetrl_agent.config.evaluation import CompareArguments
@@ -93,6 +94,8 @@ def test_every_setting_of_an_algorithm_reads_back_in_a_mapping_and_by_its_full_n
     settings = {one.name: _other(one, CHOSEN_OF_ALGORITHMS) for one in fields(ALGORITHMS[name].Config)}
     defaults = {one.name: default_of(one) for one in fields(ALGORITHMS[name].Config)}
     assert all(settings[one] != defaults[one] for one in settings)
+    if name in CRITICS and CRITICS[name].needs_hidden:
+        settings["critic_hidden"] = True  # it cannot be off
     path = tmp_path / "settings.yaml"
     path.write_text(yaml.safe_dump({name: settings}))
     full = {f"{name}.{one}": value for one, value in settings.items()}

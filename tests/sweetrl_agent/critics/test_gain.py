@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from contextlib import closing
 
 import numpy as np
@@ -214,22 +213,12 @@ def test_it_can_read_with_the_model_before_sft(make_run, tiny_model_folder, make
         main_job.parse(["--critic", "gain", "--sweet.gain_model", "pretrained"])
 
 
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (
-            ["--sweet.critic_hidden", "false"],
-            "The critic 'gain' scores nothing but what is hidden: leave `critic_hidden` out, or give `--gain.critic_hidden true`.",
-        ),
-        (
-            ["--sweet.gain_noise", "0.95", "--sweet.gain_threshold", "5"],
-            "`sweet.gain_noise` measures the noise level that `sweet.gain_threshold` gives",
-        ),
-    ],
-)
-def test_contradictory_settings_are_refused(words, error):
-    with pytest.raises(ValueError, match=re.escape(error)):
-        main_job.parse(["--critic", "gain", *words])
+def test_what_is_hidden_cannot_be_taken_from_it():
+    error = (
+        "^The critic 'gain' scores nothing but what is hidden: leave `critic_hidden` out, or give `--gain.critic_hidden true`.$"
+    )
+    with pytest.raises(ValueError, match=error):
+        main_job.parse(["--critic", "gain", "--sweet.critic_hidden", "false"])
 
 
 @pytest.mark.parametrize(
@@ -242,6 +231,7 @@ def test_contradictory_settings_are_refused(words, error):
         ),
         ("sweet", {"critic_epochs": 4.0, "critic_replies": False, "form": "released", "gain_noise": 0.5}, []),
         ("regression_head", {"critic_epochs": 4.0, "critic_held_out": 0.2}, ["critic_held_out"]),
+        ("gain", {"gain_noise": 0.95, "gain_threshold": 5.0}, ["gain_threshold"]),
         ("untrained", {"critic_hidden": False, "reference_hidden": True, "num_states": 5}, ["reference_hidden"]),
         ("judge", {"judge_model": "x", "vision_model": "y"}, ["vision_model"]),
     ],
