@@ -290,10 +290,6 @@ AGENTS = {
     "pretrained": "base model",
     "initial": "after SFT",
     "trained": "after SWEET-RL",
-    "trained_apart": "after SWEET-RL, answers apart",
-    "trained_both": "after SWEET-RL, more pairs of questions",
-    "trained_fast": "after SWEET-RL, 16 pairs a step, learning rate 3e-4",
-    "trained_once": "after SWEET-RL, 16 pairs a step, one epoch",
     "single_turn": "base model (no question)",
     "told_everything": "base model (all wishes given)",
 }
