@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
 from datasets import Dataset
+from datasets.exceptions import DatasetGenerationError
 
 from colbench_gym.files import Row
 from sweetrl_agent.data.distributed import rank
@@ -30,7 +32,26 @@ def on_disk(rows: Iterable[Row], folder: Path, none: str = "There is nothing to 
     first = next(left, None)
     if first is None:
         raise ValueError(none)
-    own = folder / ROWS / str(rank())
+    own = _own(folder)
     shutil.rmtree(own, ignore_errors=True)  # left by a killed run
     dataset: Dataset = Dataset.from_generator(lambda: chain([first], left), cache_dir=str(own), fingerprint=ROWS)
     return dataset
+
+
+def left_on_disk(folder: Path) -> Dataset | None:
+    """The data set that `on_disk` has written to a folder, as a killed run left it; None if it was not finished."""
+
+    def nothing() -> Iterator[Row]:
+        raise FileNotFoundError(folder)
+        yield
+
+    if not _own(folder).is_dir():
+        return None
+    with suppress(DatasetGenerationError):  # of a finished one, the generator is not called
+        dataset: Dataset = Dataset.from_generator(nothing, cache_dir=str(_own(folder)), fingerprint=ROWS)
+        return dataset
+    return None
+
+
+def _own(folder: Path) -> Path:
+    return folder / ROWS / str(rank())

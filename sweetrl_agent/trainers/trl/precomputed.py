@@ -16,6 +16,7 @@ from unittest.mock import patch
 from datasets import Dataset, concatenate_datasets
 from torch import Tensor
 from torch.utils.data import DataLoader
+from transformers.trainer_utils import get_last_checkpoint
 from trl import DPOTrainer
 from trl.models.utils import prepare_deepspeed
 from trl.trainer import dpo_trainer
@@ -29,7 +30,7 @@ from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.distributed import is_first, refuse_other_sharding
 from sweetrl_agent.models.loading import system_prompt
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
-from sweetrl_agent.trainers.trl.on_disk import on_disk
+from sweetrl_agent.trainers.trl.on_disk import left_on_disk, on_disk
 
 _log = logging.getLogger(__name__)
 
@@ -80,10 +81,15 @@ class PrecomputingDPOTrainer(DPOTrainer):  # type: ignore[misc]
 
         def rows() -> Iterator[Row]:
             for batch in progress_bar(batches, desc=f"reference of {name}", unit="batch", disable=not is_first()):
-                self.scored_tokens += int(self.accelerator.gather(batch["attention_mask"].sum()).sum())
                 yield from self.accelerator.gather_for_metrics(self._reference_rows(model, batch), use_gather_object=True)
 
-        return concatenate_datasets([dataset, on_disk(rows(), Path(self.args.output_dir) / name)], axis=1)
+        for batch in batches:
+            self.scored_tokens += int(self.accelerator.gather(batch["attention_mask"].sum()).sum())
+        checkpoints = Path(self.args.output_dir)
+        # The reference of a killed run is kept with its checkpoint: both are of the same pairs, model and settings.
+        resumes = checkpoints.is_dir() and get_last_checkpoint(str(checkpoints)) is not None
+        kept = left_on_disk(checkpoints / name) if resumes else None
+        return concatenate_datasets([dataset, on_disk(rows(), checkpoints / name) if kept is None else kept], axis=1)
 
     def _reference_rows(self, model: Any, inputs: dict[str, Tensor]) -> list[Row]:
         """Columns of each pair of a batch, in the form that the collator expects."""

@@ -11,6 +11,7 @@ from peft import LoraConfig
 from transformers import TrainerCallback
 from trl import DPOConfig
 
+from sweetrl_agent.trainers.running import SCORED_TOKENS
 from sweetrl_agent.trainers.stage_training import train_stage
 from sweetrl_agent.trainers.trl.by_turn import ByTurn, TurnwiseDPOTrainer
 from sweetrl_agent.trainers.trl.cpu_head import TRL_HAS_CPU_HEAD, score_labelled_tokens_only
@@ -119,7 +120,14 @@ class Killed(TrainerCallback):
             raise KeyboardInterrupt
 
 
-def test_a_killed_training_ends_with_the_same_weights(make_tiny_model, tiny_tokenizer, tmp_path):
+def test_a_killed_training_ends_with_the_same_weights_and_reads_the_reference_once(
+    make_tiny_model, tiny_tokenizer, tmp_path, monkeypatch
+):
+    read, reference_rows = [], TurnwiseDPOTrainer._reference_rows
+    monkeypatch.setattr(
+        TurnwiseDPOTrainer, "_reference_rows", lambda self, *batch: read.append(1) or reference_rows(self, *batch)
+    )
+
     def trained(name, steps):
         folder, left = tmp_path / name, set(steps)
         for _ in range(len(steps) + 1):
@@ -128,10 +136,11 @@ def test_a_killed_training_ends_with_the_same_weights(make_tiny_model, tiny_toke
             trainer.add_callback(Killed(left))
             with contextlib.suppress(KeyboardInterrupt):
                 rows = train_stage(trainer, tiny_tokenizer, folder, "actor")
-        return [row["loss"] for row in rows], (folder / "model.safetensors").read_bytes()
+        return [row["loss"] for row in rows], rows[-1][SCORED_TOKENS], (folder / "model.safetensors").read_bytes()
 
     whole = trained("whole", [])
-    assert len(whole[0]) == 6 and trained("killed", [2, 5]) == whole
+    assert len(whole[0]) == 6 and whole[1] > 0 and len(read) == 3
+    assert trained("killed", [2, 5]) == whole and len(read) == 6
 
 
 @pytest.mark.skipif(not TRL_HAS_CPU_HEAD, reason="the head of TRL 1.15 needs Triton and a GPU: `pip install 'trl>=1.16'`")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sweetrl_agent.trainers.trl.on_disk import on_disk
+from sweetrl_agent.trainers.trl.on_disk import left_on_disk, on_disk
 
 
 def test_rows_come_back_and_lie_in_the_folder(tmp_path):
@@ -21,6 +21,24 @@ def test_a_second_start_reads_the_rows_anew(tmp_path):
     for value in (1, 2):
         dataset = on_disk(({"x": value} for _ in range(3)), tmp_path).map(lambda row: {"y": row["x"] + 1}, new_fingerprint="y")
         assert list(dataset) == [{"x": value, "y": value + 1}] * 3
+
+
+def test_what_a_killed_run_has_finished_can_be_kept(tmp_path):
+    assert left_on_disk(tmp_path) is None
+    rows = [{"x": 1, "y": [0.5]}, {"x": 2, "y": [0.25, 1.0]}]
+    on_disk(rows, tmp_path)
+    kept = left_on_disk(tmp_path)
+    assert kept is not None and list(kept) == rows
+
+
+def test_what_a_killed_run_has_not_finished_is_not_kept(tmp_path):
+    def rows():
+        yield {"x": 1}
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        on_disk(rows(), tmp_path)
+    assert left_on_disk(tmp_path) is None and left_on_disk(tmp_path) is None
 
 
 def test_no_row_is_an_error_that_says_why(tmp_path):
