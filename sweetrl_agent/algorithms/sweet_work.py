@@ -46,8 +46,12 @@ def works_of_critic(run: Run, critic: str, lengths: Lengths) -> dict[str, Work]:
     most = config.pairs_per_turn * (1 if config.answers == BY_CRITIC else 2)
     pairs = known or states * most
     sizes = config.actor_batch, config.actor_micro_batch, config.actor_epochs
-    read_once_for = max(1.0, min(pairs / max(1, states), config.actor_micro_batch)) if config.actor_by_turn else 1.0
-    actor = training(pairs, prefix / read_once_for + lengths.agent, lengths.agent, *sizes, sides=2, reads=1)
+    tokens, scored = prefix + lengths.agent, lengths.agent
+    if config.actor_by_turn:  # a pass reads the prompt of a turn once, and each of its candidates
+        sides = 2 * max(1.0, min(pairs / max(1, states), config.actor_micro_batch))
+        scored = min(sides, config.num_candidates) * lengths.agent / sides
+        tokens = prefix / sides + scored
+    actor = training(pairs, tokens, scored, *sizes, sides=2, reads=1)
     text = f"{'' if known else 'at most '}{pairs:,} pairs, {config.actor_epochs:g} epochs"
     return {
         "critic": _critic(run, critic, lengths),

@@ -86,6 +86,12 @@ def test_the_amounts_of_a_stage_are_what_one_would_work_out_by_hand(make_run):
         "actor", reads=10, read=80 * (prefix + 10), trainings=10, trained=80 * (prefix + 10), steps=5,
         pass_tokens=8 * (prefix + 10), pass_scored=80,
     )  # fmt: skip
+    by_turn = {"sweet.pairs_per_turn": 4, "sweet.actor_by_turn": True}
+    works = _works(make_run(**{**SIZES, **micro, **by_turn}))
+    is_work(  # the four pairs of a turn have four different candidates
+        "actor", reads=20, read=20 * (prefix + 40), trainings=20, trained=20 * (prefix + 40), steps=10,
+        pass_tokens=prefix + 40, pass_scored=40,
+    )  # fmt: skip
 
 
 def test_times_follow_from_the_amounts_and_the_speeds():
