@@ -3,8 +3,8 @@
     python -m sweetrl_agent.show runs/first
     python -m sweetrl_agent.show runs/first --task 7 --seed 1
 
-Every turn shows the agent's message, the human's reply, and the reply's information gain: by how much it raises the log-likelihood of the hidden reference under the
-initial policy. To play the agent yourself: `python -m colbench_gym.play`.
+Every turn shows the agent's message, the human's reply, and the reply's information gain: by how much it raises the log-likelihood of the hidden reference under
+the model that reads gains (`gain_model`, by default the initial policy). To play the agent yourself: `python -m colbench_gym.play`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -83,21 +84,15 @@ class CriticConfig:
         require_whole("critic", self.critic_batch, self.critic_micro_batch)
 
 
-def without_effect(config: CriticConfig, name: str, scoring: str, is_trained: bool) -> list[str]:
-    """Settings that differ from their defaults and that a critic does not read.
+def without_effect(config: CriticConfig, ignored: Collection[str]) -> list[str]:
+    """Settings that differ from their defaults and that a critic does not read; a measured noise level replaces a stated one.
 
     Args:
         config: The settings.
-        name: The critic.
-        scoring: What its passes are, see `critics.CriticKind`; "" for a critic of one's own, which may read all of them.
-        is_trained: Whether it is trained.
+        ignored: Names of those that it does not read.
     """
-    of_ratios = {"form", "reference_hidden", "critic_replies", "critic_held_out"}
-    of_training = {item.name for item in fields(CriticConfig) if item.name.startswith("critic_")} - {"critic_hidden"}
-    unread = {"judge_model": name != "judge", "vision_model": name != "vision_head", "gain_threshold": config.gain_noise > 0}
-    unread |= dict.fromkeys(of_training, not is_trained) | dict.fromkeys(of_ratios, not is_trained or scoring != "ratios")
-    changed = [item.name for item in fields(CriticConfig) if getattr(config, item.name) != item.default]
-    return [setting for setting in changed if scoring and unread.get(setting)]
+    unread = {*ignored, *(["gain_threshold"] if config.gain_noise else [])}
+    return [item.name for item in fields(CriticConfig) if item.name in unread and getattr(config, item.name) != item.default]
 
 
 def require_whole(stage: str, batch: int, micro_batch: int) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from transformers import AutoProcessor, TrainingArguments, set_seed
 
-from colbench_gym.files import Row, iter_rows, read_rows
+from colbench_gym.files import Row, iter_rows
 from colbench_gym.seeds import derive_seed
 from sandboxes.browser import Browser, make_browser
 from sweetrl_agent.algorithms.critic_settings import critic_arguments, critic_folder, settings_of, stage_name
@@ -73,13 +73,11 @@ def train_head(run: Run, name: str, loss: Loss) -> None:
     set_seed(run.seed)
     tokenizer, instructions = load_tokenizer(run.initial_model, model), system_prompt(model)
     if loss == "regression":
-        groups = pair_rows(iter_rows(run.path("outcome_pairs.jsonl")))
+        groups = pair_rows(_as_seen(run, name, iter_rows(run.path("outcome_pairs.jsonl"))))
     else:
-        groups = (
-            [{"messages": t.messages, "hidden": t.hidden, "success": t.metrics["success"]}]
-            for t in iter_trajectories(run)
-            if not t.is_void
-        )
+        played = (t for t in iter_trajectories(run) if not t.is_void)
+        rows = ({"messages": t.messages, "hidden": t.hidden, "success": t.metrics["success"]} for t in played)
+        groups = ([row] for row in _as_seen(run, name, rows))
     longest = config.critic_max_length
     dataset = on_disk(
         encoded_rows(groups, Chat(tokenizer, model.reasoning), instructions, longest, run.record.hidden_noun),
@@ -96,13 +94,18 @@ def train_head(run: Run, name: str, loss: Loss) -> None:
     _train(run, name, trainer, tokenizer)
 
 
+def _as_seen(run: Run, name: str, rows: Iterable[Row]) -> Iterator[Row]:
+    """The rows, without hidden information where the critic does not see it."""
+    sees = settings_of(run, name).critic_hidden
+    return (row if sees else {**row, "hidden": ""} for row in rows)
+
+
 def train_vision(run: Run, name: str) -> None:
     """Train a head on a vision-language model, with rendered pages, on outcome_pairs.jsonl."""
     config = settings_of(run, name)
     base = config.vision_model
     set_seed(run.seed)
-    sees = settings_of(run, name).critic_hidden
-    rows = [{**row, "hidden": row["hidden"] if sees else ""} for row in read_rows(run.path("outcome_pairs.jsonl"))]
+    rows = list(_as_seen(run, name, iter_rows(run.path("outcome_pairs.jsonl"))))
     with make_browser(run.config.task.sandbox_spec()) as browser:
         views = make_views(run, base, browser)
         model = load_model(base, base, run.config.model, IMAGE_TEXT_TO_TEXT)

@@ -59,6 +59,8 @@ class CriticKind:
         uses_hidden: Whether it sees the hidden information, where there is any (unless `critic_hidden` is off).
         needs: Required capabilities of the environment, from `core.environment.CAPABILITY_NAMES`. A critic of states, and an oracle, do without hidden information.
         module: Name of the module with its code.
+        reads_replies: Whether it reads the other side's replies in the dialogue, unless `critic_replies` is off.
+        ignores: Names of `CriticConfig`'s settings that it does not read. Those of the gain are also for the measurement beside every critic (`hint_turns`).
         scoring: What its passes are, for the forecast: "ratios" of two models, a "head", a "judge", a "gain"; "oracle" for none, "" for unknown ones.
     """
 
@@ -69,6 +71,8 @@ class CriticKind:
     needs: frozenset[str] = frozenset({"hidden"})
     module: str = __name__
     scoring: str = ""
+    reads_replies: bool = True
+    ignores: frozenset[str] = frozenset()
 
     @property
     def needs_hidden(self) -> bool:
@@ -149,16 +153,16 @@ def open_judge(run: Run, name: str) -> Iterator[Critic]:
 
 
 @contextmanager
-def open_gain(run: Run, name: str) -> Iterator[Critic]:
-    """Open the information gain, by default of the initial policy's model (see `gain_model`)."""
+def open_gain(run: Run, name: str, in_nats: bool = False) -> Iterator[GainCritic]:
+    """Open the information gain, by default of the initial policy's model (see `gain_model`); `in_nats` without a noise level."""
     config, arguments = settings_of(run, name), run.config.model
     reader = arguments.model if config.gain_model == PRETRAINED else config.gain_model or run.initial_model
     tasks = [task for of_split in (run.train, *run.held_out.values()) for task in of_split]
     alternatives = (lambda hidden: run.record.alternatives(hidden, tasks)) if config.gain_tokens == DIFFERING else None
     targets = Targets(load_chat(reader, arguments), run.record.answer_prefix, alternatives)
     model = load_model(reader, reader, arguments)
-    critic = GainCritic(model, targets, system_prompt(arguments), config.gain_rule, config.gain_threshold)
-    if config.gain_noise:
+    critic = GainCritic(model, targets, system_prompt(arguments), config.gain_rule, 0.0 if in_nats else config.gain_threshold)
+    if config.gain_noise and not in_nats:
         critic.threshold = noise_level(
             critic, list(iter_trajectories(run)), config.gain_noise, derive_seed(run.seed, "gain noise")
         )
@@ -180,21 +184,32 @@ def _train(function: str, run: Run, name: str, **settings: Any) -> None:
     getattr(critic_training, function)(run, name, **settings)
 
 
+#: Settings of other critics, of log-ratios alone, and of the training of critics.
+_OF_OTHERS = frozenset({"judge_model", "vision_model"})
+_OF_RATIOS = _OF_OTHERS | {"form", "reference_hidden", "critic_replies", "critic_held_out", "critic_nll"}
+_OF_TRAINING = _OF_RATIOS | {"critic_learning_rate", "critic_beta", "critic_batch", "critic_micro_batch", "critic_epochs", "critic_max_length"}  # fmt: skip
+
+
 def _ratios(title: str, form: str = "", uses_hidden: bool = True, reads_replies: bool = True, **opened: Any) -> CriticKind:
     """A trained critic of log-ratios; `opened` are arguments of `open_advantage`."""
     train = partial(_train, "train_advantage", form=form, uses_hidden=uses_hidden, reads_replies=reads_replies)
-    needs = frozenset({"hidden"} if uses_hidden else ())
+    needs, fixed = frozenset({"hidden"} if uses_hidden else ()), {"form": bool(form), "critic_replies": not reads_replies}
+    fixed |= {"critic_hidden": not uses_hidden, "reference_hidden": not uses_hidden or "reference_hidden" in opened}
     return CriticKind(
-        title, partial(open_advantage, reads_replies=reads_replies, **opened), train, uses_hidden, needs, scoring="ratios"
-    )
+        title, partial(open_advantage, reads_replies=reads_replies, **opened), train, uses_hidden, needs, scoring="ratios",
+        reads_replies=reads_replies, ignores=_OF_OTHERS | {name for name, is_fixed in fixed.items() if is_fixed},
+    )  # fmt: skip
 
 
 def _head(title: str, loss: Loss) -> CriticKind:
-    return CriticKind(title, open_head, partial(_train, "train_head", loss=loss), needs=frozenset(), scoring="head")
+    ignores = _OF_RATIOS | ({"critic_beta"} if loss == "value" else set())
+    return CriticKind(
+        title, open_head, partial(_train, "train_head", loss=loss), needs=frozenset(), scoring="head", ignores=ignores
+    )
 
 
 def _oracle(title: str) -> CriticKind:
-    return CriticKind(f"{title} (oracle)", open_oracle, needs=frozenset(), scoring="oracle")
+    return CriticKind(f"{title} (oracle)", open_oracle, needs=frozenset(), scoring="oracle", ignores=_OF_TRAINING)
 
 
 _OURS: dict[str, CriticKind] = {
@@ -212,12 +227,18 @@ _OURS: dict[str, CriticKind] = {
         open_vision,
         partial(_train, "train_vision"),
         needs=frozenset({"hidden", "pages"}),
+        ignores=_OF_RATIOS - {"vision_model"} | {"critic_max_length"},
     ),
-    "judge": CriticKind("LLM as judge", open_judge, needs=frozenset(), scoring="judge"),
+    "judge": CriticKind("LLM as judge", open_judge, needs=frozenset(), scoring="judge", ignores=_OF_TRAINING - {"judge_model"}),
     "untrained": CriticKind(
-        "untrained critic", partial(open_advantage, reference_hidden=False, is_trained=False), scoring="ratios"
+        "untrained critic",
+        partial(open_advantage, reference_hidden=False, is_trained=False),
+        scoring="ratios",
+        ignores=_OF_TRAINING - {"critic_replies"},
     ),
-    "gain": CriticKind("information gain", open_gain, needs=frozenset({"hidden", "snapshot"}), scoring="gain"),
+    "gain": CriticKind(
+        "information gain", open_gain, needs=frozenset({"hidden", "snapshot"}), scoring="gain", ignores=_OF_TRAINING
+    ),
     "exact": _oracle("exact advantage of the task"),
     "marginal": _oracle("expected advantage given the task family"),
 }

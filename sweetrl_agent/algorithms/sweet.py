@@ -56,7 +56,7 @@ from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import require, setting
 from sweetrl_agent.core.work import Lengths, Work
-from sweetrl_agent.critics.gain import DIFFERING
+from sweetrl_agent.critics.gain import DIFFERING, NoNoiseError
 from sweetrl_agent.data.pairs import ANSWERS, BY_CRITIC, BY_VERIFIER
 from sweetrl_agent.models.loading import initial_model, load_chat, load_policy
 from sweetrl_agent.rollouts.collection import NothingToLearnError
@@ -149,7 +149,7 @@ class Sweet(Algorithm):
         """What its critic needs, and what its settings ask for."""
         more = {
             "alternatives": self.kind.scoring == "gain" and self.config.gain_tokens == DIFFERING,
-            "answer_prefix": self.config.answers != BY_CRITIC,
+            "answer_prefix": self.config.answers != BY_CRITIC or self.config.last_must_answer,
             "snapshot": self.config.answers == BY_VERIFIER,
         }
         return self.kind.needs | {name for name, is_needed in more.items() if is_needed}
@@ -184,7 +184,7 @@ class Sweet(Algorithm):
     @property
     def without_effect(self) -> Sequence[str]:
         """See `Algorithm`."""
-        return without_effect(self.config, self.critic, self.kind.scoring, self.kind.train is not None)
+        return without_effect(self.config, self.kind.ignores)
 
     def first_stage(self, setting: str) -> str:
         """See `Algorithm`; candidates are shared by all critics."""
@@ -268,9 +268,16 @@ def _sampler(run: Run, count: int) -> Iterator[Callable[[list[Place]], list[Row]
 
 
 def rank(run: Run, critic: str = SWEET) -> None:
-    """Score candidates.jsonl with a critic; writes scores.jsonl and turn_pairs.jsonl."""
+    """Score candidates.jsonl with a critic; writes scores.jsonl and turn_pairs.jsonl.
+
+    Raises:
+        NothingToLearnError: If the noise level of gains cannot be measured, since hardly any dialogue has a reply.
+    """
     total, scores = count_rows(run.path("candidates.jsonl")), run.artifact(critic, "scores.jsonl")
-    _work_through(run, candidates_of(run, critic), total, partial(_ranker, run, critic), scores, desc="rank")
+    try:
+        _work_through(run, candidates_of(run, critic), total, partial(_ranker, run, critic), scores, desc="rank")
+    except NoNoiseError as error:
+        raise NothingToLearnError(str(error)) from error
     write_rows(run.artifact(critic, "turn_pairs.jsonl"), preferences_of(run, critic))
     stage = stage_name("rank", critic)
     costs = sum((Counter(row.get("costs", {})) for row in iter_rows(scores)), Counter[str]())

@@ -19,14 +19,15 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from colbench_gym.files import Row, read_rows
 from colbench_gym.seeds import derive_seed
 from sweetrl_agent.algorithms import sweet
-from sweetrl_agent.algorithms.critic_settings import SWEET
+from sweetrl_agent.algorithms.critic_settings import SWEET, CriticConfig, without_effect
+from sweetrl_agent.algorithms.critics import CRITICS
 from sweetrl_agent.algorithms.sweet import Sweet, SweetConfig
 from sweetrl_agent.algorithms.sweet_work import works_of_critic
 from sweetrl_agent.core.algorithm import START, Algorithm
@@ -76,6 +77,12 @@ class SweetOnline(Algorithm):
     def requires(self) -> frozenset[str]:  # type: ignore[override]
         """What a round requires."""
         return Sweet().with_config(self.config).requires
+
+    @property
+    def without_effect(self) -> list[str]:
+        """See `Algorithm`: the rounds have SWEET-RL's own critic, and no gain is measured beside it."""
+        of_gain = [item.name for item in fields(CriticConfig) if item.name.startswith("gain_")]
+        return without_effect(self.config, [*CRITICS[SWEET].ignores, *of_gain])
 
     def train(self, run: Run) -> None:
         """Run all rounds, from the stage where they were killed, and write the last policy."""

@@ -13,7 +13,7 @@ from colbench_gym.seeds import derive_seed
 from sweetrl_agent.algorithms.critics import Candidates, kind_of
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.data.pairs import BY_CRITIC, candidate_groups, turn_pairs
+from sweetrl_agent.data.pairs import BY_CRITIC, BY_VERIFIER, candidate_groups, turn_pairs
 from sweetrl_agent.rollouts.collection import iter_of_one_agent, iter_trajectories
 
 Place = tuple[Episode, int]
@@ -82,10 +82,13 @@ def why_no_preference(run: Run, critic: str) -> str:
         f"The critic {critic!r} gives all candidates of every turn the same score, so there is nothing to train the actor on. "
     )
     if all(run.record.answer(text) is not None for texts in turns for text in texts):
+        config, arguments = run.config.algorithms[critic].config, run.config.task.keyword_arguments()
+        runs_answers = kind_of(run, critic).scoring == "gain" or config.answers == BY_VERIFIER
+        more = """; `--env_kwargs '{"reward": "tests_passed"}'` ranks wrong answers by the tests that they pass"""
+        more = more if runs_answers and run.record.metric == "tests_passed" and "reward" not in arguments else ""
         return (
             f"{lead}All candidates are answers, {sum(map(len, turns))} at {len(turns)} turns, and none of a turn is better than another: the initial policy "
-            "asks nothing. Start from one that asks (`--demonstrations`, `--sft_dialogues`), or from easier tasks; "
-            """`--env_kwargs '{"reward": "tests_passed"}'` ranks wrong answers by the tests that they pass."""
+            f"asks nothing. Start from one that asks (`--demonstrations`, `--sft_dialogues`), or from easier tasks{more}."
         )
     if sampled_turns(run, critic).all():
         return f"{lead}All turns have candidates: collect more by `--num_tasks`, or sample more of them by `--sweet.num_candidates`."
@@ -99,14 +102,16 @@ class _Choice(NamedTuple):
     thought: str | None
     is_cut: bool
     is_answer: bool
+    is_right: bool
     score: float
 
     def is_preferred(self, worse: _Choice, keeps_equal: bool, grades_endings: bool) -> bool:
         """Whether it is trained on as better than another one.
 
-        Ties of different texts teach nothing, and equal texts what need not be right: where that is known, right answers alone are kept.
+        Ties of different texts teach nothing, and equal texts what need not be right: where that is known, right answers alone are kept. A question
+        that comes too late is never kept.
         """
-        keeps = keeps_equal and (not grades_endings or (self.is_answer and self.score > 0))
+        keeps = keeps_equal and self.score > -np.inf and (self.is_right or not grades_endings)
         return self.score > worse.score or (self.text == worse.text and keeps)
 
     def pair(self, worse: _Choice) -> Row:
@@ -122,13 +127,14 @@ _Groups = list[tuple[list[_Choice], bool]]
 
 
 def _choices(run: Run, candidates: Candidates, scored: Row) -> list[_Choice]:
-    """The candidates of a turn. Where an answer was run, that is its score."""
+    """The candidates of a turn. Where an answer was run, that is its score; a critic that grades endings scores right ones above 0, wrong ones below."""
     texts, cut, thoughts = candidates
     nothing = [None] * len(texts)
     columns = zip(texts, thoughts or nothing, cut, scored["advantages"], scored.get("verified", nothing), strict=True)
+    is_answer = [run.record.answer(text) is not None for text in texts]
     return [
-        _Choice(text, thought, is_cut, run.record.answer(text) is not None, score if passed is None else passed)
-        for text, thought, is_cut, score, passed in columns
+        _Choice(text, thought, is_cut, ends, ends and score > 0, score if passed is None else passed)
+        for ends, (text, thought, is_cut, score, passed) in zip(is_answer, columns, strict=True)
     ]
 
 
@@ -151,7 +157,7 @@ def _groups_of_last_turn(choices: list[_Choice], before: list[_Choice]) -> _Grou
 def _asked_before(run: Run, episode: Episode, turn: int, has_thoughts: bool) -> list[_Choice]:
     """What the agent asked in the episode before a turn, as candidates that must not be chosen."""
     asked = [past for past in episode.turns[: turn - 1] if run.record.answer(past.text) is None]
-    return [_Choice(past.text, past.thought if has_thoughts else None, past.is_cut, False, -np.inf) for past in asked]
+    return [_Choice(past.text, past.thought if has_thoughts else None, past.is_cut, False, False, -np.inf) for past in asked]
 
 
 def _is_last(run: Run, task: Any, turn: int) -> bool:

@@ -20,7 +20,7 @@ def plan_of_replies(run: Run, critic: str) -> list[str]:
         ValueError: If a noise level is to be measured on replies of other tasks, and there is one task.
     """
     config, kind, task = run.config.algorithms[critic].config, kind_of(run, critic), run.config.task
-    if kind.scoring == "gain" and config.gain_noise and len(run.train) < 2:
+    if kind.scoring == "gain" and config.gain_noise and len(run.tasks) < 2:
         raise ValueError(
             "`gain_noise` is measured on replies of other tasks, and there is one: give `gain_threshold` in its place."
         )
@@ -43,7 +43,7 @@ def works_of_critic(run: Run, critic: str, lengths: Lengths) -> dict[str, Work]:
         prompts=states * prefix, at_once=min(run.config.model.generation_batch, max(1, utterances)),
     )  # fmt: skip
     known = count_rows(run.artifact(critic, "turn_pairs.jsonl"))
-    most = config.pairs_per_turn * (1 if config.answers == BY_CRITIC else 2)
+    most = config.pairs_per_turn * max(1 if config.answers == BY_CRITIC else 2, 1 + config.last_must_answer)
     pairs = known or states * most
     sizes = config.actor_batch, config.actor_micro_batch, config.actor_epochs
     tokens, scored = prefix + lengths.agent, lengths.agent

@@ -7,7 +7,7 @@ in `configs/paper_backend.yaml` of the package. Where a default differs from the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from colbench_gym.agents.prompts import ENV_OF_PROMPT
@@ -165,7 +165,14 @@ class Config:
         return str(self.algorithms[algorithm].first_stage(setting)) if dot else first_stage(name)
 
     def with_settings(self, changed: Mapping[str, Any]) -> Config:
-        """A copy with some settings changed, by name; those of algorithms stay."""
+        """A copy with some settings changed, by name; those of algorithms stay.
+
+        Raises:
+            KeyError: If a name is none of them.
+        """
+        known = {item.name for kind in PARTS.values() for item in fields(kind)}
+        if unknown := [name for name in changed if name not in known]:
+            raise KeyError(f"{unknown[0]!r} is not a setting of the run, the tasks, the model, SFT, collection or evaluation.")
         parts: dict[str, Any] = {name: build(kind, {**vars(getattr(self, name)), **changed}) for name, kind in PARTS.items()}
         return replace(self, **parts)
 

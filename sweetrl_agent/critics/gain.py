@@ -145,8 +145,8 @@ class NoNoiseError(ColBenchError):
 class GainCritic(Critic):
     """Scores a candidate by the gain in the log-likelihood of the hidden reference by the candidate and the reply to it, in nats.
 
-    log p(c | o, a, reply) - log p(c | o), summed over the reference's tokens that count, or the largest of one token. A candidate that ends the episode
-    has no reply: a success is above all gains, anything else below them.
+    log p(c | o, a, reply) - log p(c | o), combined over the reference's tokens that count by a rule: their sum or mean, or the largest. A candidate that
+    ends the episode has no reply: a success is above all gains, a failure below them, and an ending whose success is not known scores 0.
 
     Args:
         model: A causal language model, as it is: nothing is trained.
@@ -172,7 +172,7 @@ class GainCritic(Critic):
 
         Args:
             messages: The dialogue as the agent sees it.
-            hidden: The reference; "" for a critic that does not see it, to which every reply is worth 0.
+            hidden: The reference.
             texts: The candidates.
             replies: The replies to them.
         """
@@ -236,9 +236,14 @@ def noise_level(critic: GainCritic, episodes: Sequence[Episode], quantile: float
     rng = np.random.default_rng(seed)
     replied = [(episode, turn) for episode in episodes for turn in range(1, len(episode.turns)) if not episode.is_void]
     if len({episode.task_id for episode, _ in replied}) < 2:
+        tasks = len({episode.task_id for episode in episodes if not episode.is_void})
         raise NoNoiseError(
-            "`gain_noise` is measured on replies of other tasks, and no two tasks have dialogues with replies: take more tasks, or state the "
-            "noise level by `gain_threshold` and give `gain_noise` 0."
+            "`gain_noise` is measured on replies of other tasks, and no two tasks have dialogues with replies: "
+            + (
+                f"the initial policy asks nothing in the dialogues of {tasks} tasks. Start from one that asks (`--demonstrations`, `--sft_dialogues`)."
+                if tasks > 1
+                else "collect dialogues of more tasks (`--num_tasks`), or state the noise level by `gain_threshold` and give `gain_noise` 0."
+            )
         )
     gains = []
     for place in rng.permutation(len(replied))[:count]:

@@ -40,7 +40,8 @@ def evaluate(run: Run) -> None:
     evaluate_agent(run, "trained", run.algorithm.loader(run))
     if critic := run.algorithm.critic:
         score_dialogues(run, critic)
-    if critic and run.config.evaluation.hint_turns and "exact" in run.record.oracles(run.config):
+    reads_hints = bool(critic) and run.algorithm.config.critic_hidden  # without hidden information, there is no hint
+    if reads_hints and run.config.evaluation.hint_turns and "exact" in run.record.oracles(run.config):
         write_json(run.path("hint_reading.json"), hint_reading(run, run.config.evaluation.hint_turns))
 
 
@@ -98,11 +99,12 @@ def _metrics(run: Run, stage: str) -> list[Row]:
 
 
 def _critic_training(run: Run) -> Row:
-    """The summary of the training of the run's critic; empty without one that is trained on pairs."""
-    if not run.algorithm.critic:
+    """The summary of the training of the run's critic; empty without one of log-ratios that is trained."""
+    algorithm = run.algorithm
+    if not algorithm.critic or algorithm.kind.scoring != "ratios" or algorithm.kind.train is None:
         return {}
-    rows = _metrics(run, stage_name("critic", run.algorithm.critic))
-    return critic_summary.summarize(rows, run.algorithm.config.critic_replies) if rows else {}
+    rows = _metrics(run, stage_name("critic", algorithm.critic))
+    return critic_summary.summarize(rows, algorithm.kind.reads_replies and algorithm.config.critic_replies) if rows else {}
 
 
 def run_table(results: dict[str, Any]) -> str:

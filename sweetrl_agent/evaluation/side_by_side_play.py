@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from itertools import zip_longest
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from colbench_gym.outside_text import printable
-from sweetrl_agent.algorithms.critics import open_critic
+from sweetrl_agent.algorithms.critics import open_gain
 from sweetrl_agent.core.critic import all_advantages
 from sweetrl_agent.core.episode import Episode, EpisodeKey
-from sweetrl_agent.critics.gain import GainCritic, NoNoiseError, noise_level
+from sweetrl_agent.critics.gain import NoNoiseError, noise_level
 from sweetrl_agent.evaluation.example import wrapped
 from sweetrl_agent.rollouts.collection import iter_trajectories
 from sweetrl_agent.rollouts.play import play
@@ -56,8 +56,7 @@ def gains_of(run: Run, episodes: Sequence[Episode]) -> Gains:
     """
     if not {"hidden", "snapshot"} <= {*run.record.capabilities(run.config)} or "gain" not in run.config.algorithms:
         return Gains([[] for _ in episodes], None)
-    run = run.with_settings({"gain.gain_noise": 0.0, "gain.gain_threshold": 0.0})
-    with open_critic(run, "gain") as critic:
+    with open_gain(run, "gain", in_nats=True) as critic:
         of_one = [not e.is_void and len(e.agents) == 1 for e in episodes]
         of_turns = [
             all_advantages(critic, e.messages, e.hidden) if is_one else [] for e, is_one in zip(episodes, of_one, strict=True)
@@ -65,9 +64,7 @@ def gains_of(run: Run, episodes: Sequence[Episode]) -> Gains:
         noise = None
         if any(of_turns) and run.path("trajectories.jsonl").exists():
             with suppress(NoNoiseError):
-                noise = noise_level(
-                    cast(GainCritic, critic), list(iter_trajectories(run)), NOISE_QUANTILE, run.seed, NOISE_TURNS
-                )
+                noise = noise_level(critic, list(iter_trajectories(run)), NOISE_QUANTILE, run.seed, NOISE_TURNS)
         return Gains(of_turns, noise)
 
 

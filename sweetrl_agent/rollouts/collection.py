@@ -58,9 +58,8 @@ def _report(run: Run, file: RowFile) -> None:
     means = {name: sum(float(metrics[name]) for metrics in valid) / len(valid) for name in names if valid}
     given_away = reply_means(run.record, iter_trajectories(run), {task.id: task for task in run.tasks})
     counts = {"episodes": len(every), "void": len(every) - len(valid)}
-    row = {**means, **given_away, **counts}
-    run.add_metrics("collect", [{"stage": "collect", "step": len(valid), **row}])
-    run.callbacks.tell("on_log", "collect", len(valid), row)
+    run.add_metrics("collect", [{"stage": "collect", "step": len(valid), **means, **given_away}])
+    run.callbacks.tell("on_log", "collect", len(valid), {**means, **given_away, **counts})
     if LEAK in given_away:
         _log.info(
             "collect: the replies reveal %.1f%% of the hidden code (`--max_leak` %g)",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from accelerate.utils import gather_object
 from datasets import Dataset, concatenate_datasets
 from torch import Tensor
 from torch.utils.data import DataLoader
@@ -89,7 +90,9 @@ class PrecomputingDPOTrainer(DPOTrainer):  # type: ignore[misc]
         # The reference of a killed run is kept with its checkpoint: both are of the same pairs, model and settings.
         resumes = checkpoints.is_dir() and get_last_checkpoint(str(checkpoints)) is not None
         kept = left_on_disk(checkpoints / name) if resumes else None
-        return concatenate_datasets([dataset, on_disk(rows(), checkpoints / name) if kept is None else kept], axis=1)
+        if any(gather_object([kept is None])):  # all processes read together, or none
+            kept = on_disk(rows(), checkpoints / name)
+        return concatenate_datasets([dataset, kept], axis=1)
 
     def _reference_rows(self, model: Any, inputs: dict[str, Tensor]) -> list[Row]:
         """Columns of each pair of a batch, in the form that the collator expects."""

@@ -19,7 +19,15 @@ def pairs_of(make_run, tmp_path):
     """Function: texts and credits of the candidates of one turn -> (chosen, rejected) of its pairs."""
 
     def pairs(
-        texts, advantages, thoughts=None, critic="sweet", more=None, columns=("chosen", "rejected"), before=(), **settings
+        texts,
+        advantages,
+        thoughts=None,
+        critic="sweet",
+        more=None,
+        columns=("chosen", "rejected"),
+        before=(),
+        verified=(),
+        **settings,
     ):
         folder = str(tmp_path / f"run {len(list(tmp_path.iterdir()))}")  # other settings need another folder
         drawn = {"sweet.num_states": 0, "sweet.pairs_per_turn": 200, "sweet.pair_quantile": 0.5, "algorithm": critic}
@@ -43,7 +51,8 @@ def pairs_of(make_run, tmp_path):
         others = [{**address, "turn": number, "texts": ["?"]} for number in range(1, len(turns))]
         write_rows(run.path("candidates.jsonl"), [*others, {**address, **sampled}])
         run.artifact(critic, "scores.jsonl").parent.mkdir(exist_ok=True)
-        write_rows(run.artifact(critic, "scores.jsonl"), [{"advantages": of} for of in (*([0.0] for _ in others), advantages)])
+        scored = {"advantages": advantages, **({"verified": verified} if verified else {})}
+        write_rows(run.artifact(critic, "scores.jsonl"), [*({"advantages": [0.0]} for _ in others), scored])
         rows = list(preferences_of(run, critic))
         assert all(row["prompt"] == messages and {name: row[name] for name in address} == address for row in rows)
         if thoughts:
@@ -82,6 +91,27 @@ def test_ties_of_different_texts_are_dropped(pairs_of):
     assert pairs_of(["a", "b", "c", "d"], [0.5] * 4) == []
     found = pairs_of(["a", "b", "c", "d"], [1.0, 0.5, 0.5, 0.0])
     assert {("b", "c"), ("c", "b")}.isdisjoint(found) and {("a", "d")} < set(found) and 100 < len(found) < 200
+
+
+def test_a_question_that_comes_too_late_is_not_kept_with_itself(pairs_of):
+    last = {"sweet.last_must_answer": True, "max_turns": 1}
+    assert pairs_of(["Q1?"] * 4 + ["Q2?"] * 4, [1.0] * 4 + [0.0] * 4, **last) == []
+    found = pairs_of(["Q1?", "Q1?", ANSWER, ANSWER], [1.0, 1.0, 0.0, 0.0], **last)
+    assert set(found) == {(ANSWER, "Q1?")}
+    assert set(pairs_of([ANSWER, ANSWER], [0.0, 0.0], **last)) == {(ANSWER, ANSWER)}
+
+
+def test_a_last_turn_that_must_answer_requires_answers(make_run):
+    assert make_run(**{"sweet.last_must_answer": True}).config.algorithm.requires == {"hidden", "answer_prefix"}
+    assert make_run().config.algorithm.requires == {"hidden"}
+
+
+def test_an_answer_that_passes_some_tests_is_not_kept_with_itself(pairs_of):
+    """The verifier's reward may be the share of passed tests; the gain scores a success above 0, a failure below."""
+    for score, reward, found in ((-999.6, 0.4, []), (1001.0, 1.0, [(ANSWER, ANSWER)] * 200)):
+        assert (
+            pairs_of([ANSWER] * 2, [score] * 2, critic="gain", verified=[reward] * 2, **{"gain.answers": "verifier"}) == found
+        )
 
 
 ANSWER = "I WANT TO ANSWER:\ndef f(): pass"

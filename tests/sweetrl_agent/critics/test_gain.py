@@ -11,7 +11,9 @@ import torch
 from tokenizers import normalizers
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.files import write_rows
 from colbench_gym.tasks.embedded import embedded_tasks, one_wish_apart
+from sweetrl_agent.algorithms import sweet
 from sweetrl_agent.algorithms.critics import CRITICS, Candidates, State, open_critic, open_ranker
 from sweetrl_agent.algorithms.registry import refuse_missing
 from sweetrl_agent.core.critic import Reply
@@ -20,6 +22,7 @@ from sweetrl_agent.critics import gain
 from sweetrl_agent.critics.gain import ENDING, GainCritic, Targets, differing_places, noise_level
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.evaluation import comparison_job, main_job
+from sweetrl_agent.rollouts.collection import NothingToLearnError
 from sweetrl_agent.rollouts.replies import replies_at
 from sweetrl_agent.trainers.stage_runner import tell_plan
 from tests.sweetrl_agent.families import FAMILIES, build_tokenizer
@@ -232,7 +235,16 @@ def test_what_is_hidden_cannot_be_taken_from_it():
         ("sweet", {"critic_epochs": 4.0, "critic_replies": False, "form": "released", "gain_noise": 0.5}, []),
         ("regression_head", {"critic_epochs": 4.0, "critic_held_out": 0.2}, ["critic_held_out"]),
         ("gain", {"gain_noise": 0.95, "gain_threshold": 5.0}, ["gain_threshold"]),
-        ("untrained", {"critic_hidden": False, "reference_hidden": True, "num_states": 5}, ["reference_hidden"]),
+        (
+            "untrained",
+            {"critic_hidden": False, "critic_replies": False, "reference_hidden": True, "num_states": 5},
+            ["reference_hidden"],
+        ),
+        ("no_hidden", {"critic_hidden": False, "critic_nll": 0.5}, ["critic_hidden"]),
+        ("no_replies", {"critic_replies": False, "form": "released"}, ["critic_replies"]),
+        ("no_normalisation", {"form": "released", "reference_hidden": True}, ["form"]),
+        ("paper", {"form": "released", "reference_hidden": True, "critic_beta": 0.5}, ["form", "reference_hidden"]),
+        ("value_head", {"critic_beta": 0.5, "critic_epochs": 3.0}, ["critic_beta"]),
         ("judge", {"judge_model": "x", "vision_model": "y"}, ["vision_model"]),
     ],
 )
@@ -293,8 +305,34 @@ def test_the_noise_level_is_a_quantile_of_the_gains_by_replies_of_other_tasks():
     again = Counts()
     assert noise_level(again, episodes, 0.5, seed=0) == 2.0 and again.asked == critic.asked
     assert noise_level(Counts(), episodes, 0.5, seed=0, count=1) == 1.0
-    with pytest.raises(ColBenchError, match="no two tasks have dialogues with replies"):
-        noise_level(critic, [episodes[0], _recorded("c")], 0.5, seed=0)
+    for few, advice in (
+        ([episodes[0], _recorded("c")], "the initial policy asks nothing in the dialogues of 2 tasks"),
+        ([episodes[0]], "collect dialogues"),
+    ):
+        with pytest.raises(ColBenchError, match=f"no two tasks have dialogues with replies: {advice}"):
+            noise_level(critic, few, 0.5, seed=0)
+
+
+def test_without_a_noise_level_there_is_nothing_to_learn(make_run, tiny_model_folder):
+    """All dialogues are answered at once: in a comparison, the policy stays as it is."""
+    settings = {"sweet.gain_noise": 0.9, "sweet.num_states": 0}
+    run = make_run(algorithm="gain", model=str(tiny_model_folder), sft_dialogues=0, **settings)
+    messages = [{"role": "user", "content": "A total."}, {"role": "assistant", "content": "I WANT TO ANSWER:\nx"}]
+    played = [
+        Episode(task.id, 0, messages, [Turn(messages[1]["content"])], {"outcome": "wrong"}, 0.0, "x") for task in run.train[:2]
+    ]
+    write_rows(run.path("trajectories.jsonl"), [episode.to_row() for episode in played])
+    texts = {"turn": 1, "texts": [messages[1]["content"]] * 2, "num_tokens": [1, 1]}
+    write_rows(run.path("candidates.jsonl"), [{"task_id": episode.task_id, "episode": 0, **texts} for episode in played])
+    with pytest.raises(NothingToLearnError, match="the initial policy asks nothing in the dialogues of 2 tasks"):
+        sweet.rank(run, "gain")
+
+
+def test_one_collected_task_is_refused_before_the_run(make_run):
+    run = make_run(algorithm="gain", num_tasks=1, **{"sweet.gain_noise": 0.9})
+    assert len(run.train) > 1
+    with pytest.raises(ValueError, match="`gain_noise` is measured on replies of other tasks, and there is one"):
+        run.algorithm.plan(run)
 
 
 def test_a_gain_beyond_the_noise_level_counts_whole(make_critic):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,7 +15,8 @@ from colbench_gym.scoring.unit_tests import UnitTests
 from sweetrl_agent import compare
 from sweetrl_agent.algorithms import critic_training
 from sweetrl_agent.algorithms.critic_settings import critic_folder
-from sweetrl_agent.algorithms.critics import CRITICS, ORACLES, open_critic
+from sweetrl_agent.algorithms.critics import CRITICS, ORACLES, hidden_for, open_critic
+from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.envs.backend_exact_credit import marginal_advantages, task_advantages
 from sweetrl_agent.evaluation import checks, comparison_job
 
@@ -73,6 +75,33 @@ def test_a_critic_is_trained_in_its_form(name, configured, form, uses_hidden, ma
     with pytest.raises(Stop):
         CRITICS[name].train(run, name)
     assert seen == [(form, critic_folder(run, name), ["secret" if uses_hidden else ""], name == "no_replies")]
+
+
+@pytest.mark.parametrize("sees", [True, False])
+@pytest.mark.parametrize("name", ["sweet", "regression_head", "value_head"])
+def test_the_setting_hides_what_is_hidden_in_training_as_in_ranking(name, sees, make_run, monkeypatch, tiny_model_folder):
+    class Stop(Exception):
+        """Raised in place of the training."""
+
+    def pair_trainer(model, arguments, pairs, *_, **given):
+        seen.extend(row["hidden"] for row in pairs)
+        raise Stop
+
+    def encoded_rows(groups, *_):
+        seen.extend(hidden for group in groups for row in group for hidden in np.atleast_1d(row["hidden"]).tolist())
+        raise Stop
+
+    seen = []
+    monkeypatch.setattr(critic_training, "pair_trainer", pair_trainer)
+    monkeypatch.setattr(critic_training, "encoded_rows", encoded_rows)
+    run = make_run(model=str(tiny_model_folder), sft_dialogues=0, **{"sweet.critic_hidden": sees})
+    talk = [{"role": "user", "content": "Sum."}, {"role": "assistant", "content": "Tax?"}]
+    write_rows(run.path("outcome_pairs.jsonl"), [{"task_id": "a", "hidden": "secret", "chosen": talk, "rejected": talk}])
+    played = Episode("a", 0, talk, [Turn("Tax?")], {"outcome": "wrong", "success": 0}, 0.0, "secret")
+    write_rows(run.path("trajectories.jsonl"), [played.to_row()])
+    with pytest.raises(Stop):
+        CRITICS[name].train(run, name)
+    assert set(seen) == {hidden_for(run, name, "secret")} == {"secret" if sees else ""}
 
 
 @pytest.mark.parametrize(("name", "given"), [("no_replies", {}), ("sweet", {"sweet.critic_replies": False}), ("sweet", {})])

@@ -88,8 +88,10 @@ def test_gains_are_nats_whatever_the_noise_level_is(small_run):
     episodes[0] = replace(episodes[0], hidden=run.test[0].hidden.reference)
     plain = gains_of(run, episodes)
     assert plain.noise is not None and plain.noise > 0
-    for setting in ({"gain.gain_noise": 0.9}, {"gain.gain_threshold": 3.0}):
-        assert gains_of(run.with_settings(setting), episodes) == plain and plain.of_turns[0][0] not in (0.0, 1.0)
+    for setting in ({"gain_noise": 0.9}, {"gain_threshold": 3.0}):
+        gain = run.config.algorithms["gain"]
+        run.config.algorithms = {**run.config.algorithms, "gain": gain.with_config(replace(gain.config, **setting))}
+        assert gains_of(run, episodes) == plain and plain.of_turns[0][0] not in (0.0, 1.0)
     team = replace(episodes[0], turns=[replace(turn, agent=name) for turn, name in zip(episodes[0].turns, "ab", strict=True)])
     assert gains_of(run, [team]) == ([[]], None)
 

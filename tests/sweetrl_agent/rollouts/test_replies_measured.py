@@ -65,5 +65,5 @@ def test_collection_that_leaks_ends_the_run(tiny_model_folder, tmp_path, capsys,
     assert "collect: the replies of the simulated human reveal " in capsys.readouterr().err
     assert main(words(given)) == 0
     (row,) = (row for row in read_rows(tmp_path / "run/metrics.jsonl") if row["stage"] == "collect")
-    assert row["leak"] > 0.3 and row["episodes"] == 4
+    assert row["leak"] > 0.3 and row["step"] == 4
     assert f"collect: the replies reveal {row['leak']:.1%} of the hidden code (`--max_leak` 1)" in caplog.text
