@@ -88,12 +88,12 @@ def test_a_run_leaves_its_files(finished):
 
 def test_metrics_stand_under_the_names_of_the_stages(finished):
     metrics = read_rows(finished / "metrics.jsonl")
-    assert {row["stage"] for row in metrics} == {"sft", "critic", "rank", "actor"} and not any(
+    assert {row["stage"] for row in metrics} == {"sft", "collect", "critic", "rank", "actor"} and not any(
         "seconds" in row for row in metrics
     )
     times = read_rows(finished / "timings.jsonl")
     assert [(row["stage"], row["step"]) for row in times] == [
-        (row["stage"], row["step"]) for row in metrics if row["stage"] != "rank"
+        (row["stage"], row["step"]) for row in metrics if row["stage"] not in ("collect", "rank")
     ]
     assert all(row["seconds"] >= 0 for row in times)
 
@@ -175,7 +175,7 @@ def test_results_hold_start_and_result_on_both_splits(finished):
     assert [(pair["split"], pair["from"], pair["to"], pair["n"]) for pair in results["differences"]] == pairs
     wishes = [(row["agent"], row["split"], row["n"]) for row in results["wishes"]]
     assert wishes == [(agent, split, 4) for agent in ("initial", "trained") for split in ("test", "unseen")]
-    assert {row["stage"] for row in read_rows(finished / "metrics.jsonl")} <= {"sft", "critic", "rank", "actor"}
+    assert {row["stage"] for row in read_rows(finished / "metrics.jsonl")} <= {"sft", "collect", "critic", "rank", "actor"}
 
 
 def test_no_actor_prompt_holds_what_is_hidden(finished):
