@@ -92,7 +92,7 @@ def test_the_model_is_evaluated_as_it_came_too(finished):
 
 def test_all_stages_log_under_their_names(finished):
     metrics = read_rows(finished / "metrics.jsonl")
-    assert {row["stage"] for row in metrics} == {"sft", "critic", "rank", "actor"}
+    assert {row["stage"] for row in metrics} == {"sft", "collect", "critic", "rank", "actor"}
     steps = {stage: max(row["step"] for row in metrics if row["stage"] == stage) for stage in ("sft", "critic", "actor")}
     assert min(steps.values()) >= 10, "every stage has a checkpoint"
     saved, logged = (
