@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.core.settings import require, setting
+from sweetrl_agent.core.settings import changed, require, setting
 from sweetrl_agent.critics.credit import FORMS
 from sweetrl_agent.critics.gain import ALL, DIFFERING, RULES
 from sweetrl_agent.trainers.running import trainer_arguments
@@ -92,7 +92,7 @@ def without_effect(config: CriticConfig, ignored: Collection[str]) -> list[str]:
         ignored: Names of those that it does not read.
     """
     unread = {*ignored, *(["gain_threshold"] if config.gain_noise else [])}
-    return [item.name for item in fields(CriticConfig) if item.name in unread and getattr(config, item.name) != item.default]
+    return changed(config, unread)
 
 
 def require_whole(stage: str, batch: int, micro_batch: int) -> None:

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from colbench_gym.seeds import derive_seed
@@ -37,7 +37,7 @@ from sweetrl_agent.algorithms.turn_ppo import gae_credit
 from sweetrl_agent.core.batch import Batch, Credit
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.core.settings import require, setting
+from sweetrl_agent.core.settings import changed, require, setting
 from sweetrl_agent.core.trainable import Trainable
 from sweetrl_agent.core.work import Lengths, Work, reading, training
 from sweetrl_agent.critics.response_verifier import ResponseVerifier
@@ -176,11 +176,7 @@ class MAPoRL(TokenPPO):
     def without_effect(self) -> list[str]:
         """See `Algorithm`."""
         unread = () if self.config.verifier_iterations else ("verifier_learning_rate", "verifier_epochs")
-        return [
-            item.name
-            for item in fields(MAPoRLConfig)
-            if item.name in unread and getattr(self.config, item.name) != item.default
-        ]
+        return changed(self.config, unread)
 
     @property
     def policies(self) -> Mapping[str, str]:

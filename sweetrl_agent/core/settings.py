@@ -150,6 +150,15 @@ def type_of(declared: Setting) -> type:
     return (int if "int" in str(declared.type).lower() else str) if isinstance(default, list) else type(default)
 
 
+def changed(config: Any, names: Collection[str]) -> list[str]:
+    """The settings with these names that differ from their defaults."""
+    return [
+        item.name
+        for item in dataclasses.fields(config)
+        if item.name in names and getattr(config, item.name) != default_of(item)
+    ]
+
+
 def require(name: str, value: str, allowed: tuple[str, ...]) -> None:
     """Refuse a value that is not one of those allowed."""
     if value not in allowed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import closing
 
 import numpy as np
@@ -24,7 +23,6 @@ from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.evaluation import comparison_job, main_job
 from sweetrl_agent.rollouts.collection import NothingToLearnError
 from sweetrl_agent.rollouts.replies import replies_at
-from sweetrl_agent.trainers.stage_runner import tell_plan
 from tests.sweetrl_agent.families import FAMILIES, build_tokenizer
 
 MARKER = "I WANT TO ANSWER:\n"
@@ -222,40 +220,6 @@ def test_what_is_hidden_cannot_be_taken_from_it():
     )
     with pytest.raises(ValueError, match=error):
         main_job.parse(["--critic", "gain", "--sweet.critic_hidden", "false"])
-
-
-@pytest.mark.parametrize(
-    ("critic", "settings", "unread"),
-    [
-        (
-            "gain",
-            {"critic_epochs": 4.0, "critic_replies": False, "judge_model": "x"},
-            ["judge_model", "critic_epochs", "critic_replies"],
-        ),
-        ("sweet", {"critic_epochs": 4.0, "critic_replies": False, "form": "released", "gain_noise": 0.5}, []),
-        ("regression_head", {"critic_epochs": 4.0, "critic_held_out": 0.2}, ["critic_held_out"]),
-        ("gain", {"gain_noise": 0.95, "gain_threshold": 5.0}, ["gain_threshold"]),
-        (
-            "untrained",
-            {"critic_hidden": False, "critic_replies": False, "reference_hidden": True, "num_states": 5},
-            ["reference_hidden"],
-        ),
-        ("no_hidden", {"critic_hidden": False, "critic_nll": 0.5}, ["critic_hidden"]),
-        ("no_replies", {"critic_replies": False, "form": "released"}, ["critic_replies"]),
-        ("no_normalisation", {"form": "released", "reference_hidden": True}, ["form"]),
-        ("paper", {"form": "released", "reference_hidden": True, "critic_beta": 0.5}, ["form", "reference_hidden"]),
-        ("value_head", {"critic_beta": 0.5, "critic_epochs": 3.0}, ["critic_beta"]),
-        ("judge", {"judge_model": "x", "vision_model": "y"}, ["vision_model"]),
-    ],
-)
-def test_settings_that_a_critic_does_not_read_are_named(critic, settings, unread, make_run, caplog, capsys):
-    given = {f"sweet.{name}": value for name, value in settings.items()}
-    run = make_run(algorithm=critic, **given)
-    assert list(run.algorithm.without_effect) == unread
-    sentence = f"{', '.join(f'`{name}`' for name in unread)}: no effect with {critic!r} and its other settings."
-    with caplog.at_level(logging.WARNING, logger="sweetrl_agent"):
-        tell_plan(run)
-    assert (sentence in caplog.text) == bool(unread)
 
 
 def test_it_is_a_critic_by_name_with_settings():
