@@ -205,8 +205,8 @@ def _credit_lines(credit: Mapping[str, Mapping[str, Row]], titles: dict[str, str
     ]
     head = f"\n{'credit: the better of two candidates is preferred':52} {'split':8} {'pairs':>6} {'95% interval':>17}"
     return [head] * bool(rows) + [
-        f"{titles.get(name, name):52} {split:8} {own['mean']:6.0%} {'{:.0%} to {:.0%}'.format(*own['ci95']):>17}"
-        for name, split, own in rows
+        f"{titles.get(name, name):52} {split:8} {accuracy['mean']:6.0%} {'{:.0%} to {:.0%}'.format(*accuracy['ci95']):>17}"
+        for name, split, accuracy in rows
     ]
 
 

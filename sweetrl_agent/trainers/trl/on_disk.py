@@ -32,9 +32,9 @@ def on_disk(rows: Iterable[Row], folder: Path, none: str = "There is nothing to 
     first = next(left, None)
     if first is None:
         raise ValueError(none)
-    own = _own(folder)
-    shutil.rmtree(own, ignore_errors=True)  # left by a killed run
-    dataset: Dataset = Dataset.from_generator(lambda: chain([first], left), cache_dir=str(own), fingerprint=ROWS)
+    cache = _cache_of(folder)
+    shutil.rmtree(cache, ignore_errors=True)  # left by a killed run
+    dataset: Dataset = Dataset.from_generator(lambda: chain([first], left), cache_dir=str(cache), fingerprint=ROWS)
     return dataset
 
 
@@ -45,13 +45,15 @@ def left_on_disk(folder: Path) -> Dataset | None:
         raise FileNotFoundError(folder)
         yield
 
-    if not _own(folder).is_dir():
+    cache = _cache_of(folder)
+    if not cache.is_dir():
         return None
     with suppress(DatasetGenerationError):  # of a finished one, the generator is not called
-        dataset: Dataset = Dataset.from_generator(nothing, cache_dir=str(_own(folder)), fingerprint=ROWS)
+        dataset: Dataset = Dataset.from_generator(nothing, cache_dir=str(cache), fingerprint=ROWS)
         return dataset
     return None
 
 
-def _own(folder: Path) -> Path:
+def _cache_of(folder: Path) -> Path:
+    """Where this process keeps its rows."""
     return folder / ROWS / str(rank())
