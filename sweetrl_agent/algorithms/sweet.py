@@ -87,13 +87,14 @@ class SweetConfig(CriticConfig):
     num_candidates: int = setting(8, "Candidates per turn; 16 in the paper.", least=2)
     pairs_per_turn: int = setting(
         2,
-        "Pairs drawn per turn, with replacement; 4 in the released code. With one candidate on each side, all of them are the same pair.",
+        "Pairs drawn per turn, with replacement (unless `pair_quantile` is 0); 4 in the released code. With one candidate on each side, all of them are the same pair.",
         least=1,
     )
     pair_quantile: float = setting(
         0.2,
-        "Chosen turns are drawn from this fraction of the best candidates, rejected ones from this fraction of the worst; 0.5 in the paper.",
-        above=0,
+        "Chosen turns are drawn from this fraction of the best candidates, rejected ones from this fraction of the worst; 0.5 in the paper. 0 draws from all pairs with "
+        "different scores, each at most once: for scores that most candidates share, as with `gain_noise`.",
+        least=0,
         most=0.5,
     )
     answers: str = setting(

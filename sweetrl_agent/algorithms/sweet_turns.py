@@ -13,7 +13,7 @@ from colbench_gym.seeds import derive_seed
 from sweetrl_agent.algorithms.critics import Candidates, kind_of
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.data.pairs import BY_CRITIC, BY_VERIFIER, candidate_groups, turn_pairs
+from sweetrl_agent.data.pairs import BY_CRITIC, BY_VERIFIER, all_turn_pairs, candidate_groups, turn_pairs
 from sweetrl_agent.rollouts.collection import iter_of_one_agent, iter_trajectories
 
 Place = tuple[Episode, int]
@@ -69,10 +69,16 @@ def preferences_of(run: Run, critic: str) -> Iterator[Row]:
             groups = _groups(choices, config.answers)
         rng = np.random.default_rng(derive_seed(run.seed, "pairs", *address.values()))
         for group, keeps_equal in groups:
-            for i, j in turn_pairs([choice.score for choice in group], config.pairs_per_turn, rng, config.pair_quantile):
-                better, worse = group[i], group[j]
-                if better.is_preferred(worse, keeps_equal, grades_endings):
-                    yield {**address, "prompt": episode.prefix(turn), **better.pair(worse)}
+
+            def is_preferred(i: int, j: int, group: list[_Choice] = group, keeps_equal: bool = keeps_equal) -> bool:
+                return group[i].is_preferred(group[j], keeps_equal, grades_endings)
+
+            if config.pair_quantile:
+                drawn = turn_pairs([choice.score for choice in group], config.pairs_per_turn, rng, config.pair_quantile)
+                drawn = [pair for pair in drawn if is_preferred(*pair)]
+            else:
+                drawn = all_turn_pairs(is_preferred, len(group), config.pairs_per_turn, rng)
+            yield from ({**address, "prompt": episode.prefix(turn), **group[i].pair(group[j])} for i, j in drawn)
 
 
 def why_no_preference(run: Run, critic: str) -> str:

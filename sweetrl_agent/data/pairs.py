@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,17 @@ def turn_pairs(
         return []
     better, worse = order[:count], order[-count:]
     return [(int(rng.choice(better)), int(rng.choice(worse))) for _ in range(num_pairs)]
+
+
+def all_turn_pairs(
+    is_preferred: Callable[[int, int], bool], num_candidates: int, num_pairs: int, rng: np.random.Generator
+) -> list[tuple[int, int]]:
+    """Draw distinct (chosen, rejected) indices among all pairs of candidates of which one is preferred; fewer where there are fewer.
+
+    For scores that are equal for most candidates, such as gains with a noise level: the sides of `turn_pairs` then hold candidates that no score distinguishes.
+    """
+    pairs = [pair for pair in permutations(range(num_candidates), 2) if is_preferred(*pair)]
+    return [pairs[i] for i in rng.permutation(len(pairs))[:num_pairs]]
 
 
 def candidate_groups(is_answer: Sequence[bool], answers: str) -> list[tuple[list[int], bool]]:

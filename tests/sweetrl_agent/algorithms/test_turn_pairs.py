@@ -93,6 +93,27 @@ def test_ties_of_different_texts_are_dropped(pairs_of):
     assert {("b", "c"), ("c", "b")}.isdisjoint(found) and {("a", "d")} < set(found) and 100 < len(found) < 200
 
 
+def test_without_a_quantile_every_pair_of_different_scores_is_drawn_once(pairs_of):
+    """A gain with a noise level is 0 or 1: the best quarter of eight holds one useful question and one of seven useless ones."""
+    texts, scores = [f"Q{i}?" for i in range(8)], [0.0] * 7 + [1.0]
+    every = sorted(("Q7?", f"Q{i}?") for i in range(7))
+    assert sorted(pairs_of(texts, scores, **{"sweet.pair_quantile": 0})) == every
+    drawn = pairs_of(texts, scores, **{"sweet.pair_quantile": 0, "sweet.pairs_per_turn": 4})
+    assert len(set(drawn)) == 4 and set(drawn) < set(every)
+    quarter = pairs_of(texts, scores, **{"sweet.pair_quantile": 0.25})
+    assert len(set(quarter)) == 2 and 60 < len(quarter) < 140, "half of the draws are ties, and two useless ones are rejected"
+
+
+def test_without_a_quantile_equal_texts_are_kept_as_with_one(pairs_of):
+    kept = {"critic": "gain", "sweet.pair_quantile": 0}
+    wrong = f"{ANSWER} # wrong"
+    assert pairs_of(["Why?", "Why?"], [1.0, 1.0], **kept) == [] == pairs_of([wrong, wrong], [-1000.0] * 2, **kept)
+    assert pairs_of([ANSWER, ANSWER], [1001.0] * 2, **kept) == [(ANSWER, ANSWER)] * 2
+    texts = ["Why?", "How?", ANSWER]
+    both = sorted(pairs_of(texts, [1.0, 0.0, 1001.0], **kept, **{"gain.answers": "both"}))
+    assert both == [(ANSWER, "How?"), (ANSWER, "Why?"), ("Why?", "How?"), ("Why?", "How?")], "questions among themselves again"
+
+
 def test_a_question_that_comes_too_late_is_not_kept_with_itself(pairs_of):
     last = {"sweet.last_must_answer": True, "max_turns": 1}
     assert pairs_of(["Q1?"] * 4 + ["Q2?"] * 4, [1.0] * 4 + [0.0] * 4, **last) == []
