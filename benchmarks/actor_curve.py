@@ -1,6 +1,7 @@
 """What the actor learns from exact credit, and from how many tasks: questions about a wish before other questions.
 
     PYTHONPATH=. python benchmarks/actor_curve.py runs/qwen_0.5b_cpu --num_tasks 600 --output benchmarks/results/actor_curve.json
+    PYTHONPATH=. python benchmarks/actor_curve.py runs/qwen_0.5b_cpu --num_tasks 0 --output benchmarks/results/request_reading.json
 
 The run's initial policy is trained with its settings of the actor, but for those given here, on the first turn of training tasks. A pair has a question
 about each wish of the task and one about another topic of its list. No candidate is sampled and no critic asked, so what is missed here is the actor's.
@@ -8,14 +9,17 @@ After every `--every` tasks, questions about all topics of the list are scored o
 
     cue: how often a wish is before a topic that is a wish in other tasks. Only who reads the request can tell them apart;
     decoy: how often a wish is before a topic that is a wish in no task. It can be known without reading;
-    relevant: probability, among questions about the topics, of one about a topic that can be a wish in this family.
+    relevant: probability, among questions about the topics, of one about a topic that can be a wish in this family;
+    read: `cue` by how much more likely the request makes a question than the request without its hints. How often a question is asked anyway drops out.
 
-Chance is 0.5, 0.5, and the fraction of the list that is relevant.
+Chance is 0.5, 0.5, the fraction of the list that is relevant, and 0.5. With `--num_tasks 0` nothing is trained: the base model, the run's initial policy and
+its trained policy are measured.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import random
 import tempfile
@@ -27,6 +31,7 @@ import numpy as np
 import torch
 import transformers
 from datasets import Dataset
+from numpy.typing import NDArray
 from transformers import TrainerCallback
 
 from colbench_gym.files import Row
@@ -37,7 +42,7 @@ from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.critics.advantage import candidate_log_probs
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.evaluation.recorded_run import open_recorded
-from sweetrl_agent.models.loading import initial_model, load_chat, system_prompt
+from sweetrl_agent.models.loading import initial_model, load_chat, load_model, system_prompt
 from sweetrl_agent.policies.slots import without_wrapper
 from sweetrl_agent.trainers.run import Run
 from sweetrl_agent.trainers.trl.by_turn import TurnwiseDPOTrainer
@@ -57,25 +62,39 @@ def exact_pairs(tasks: Sequence[Task], per_wish: int, rng: random.Random) -> Ite
 
 
 def preferences(model: Any, chat: Chat, instructions: str, tasks: Sequence[Task], decoys: set[str]) -> dict[str, float]:
-    """The three numbers of the module's docstring, means over the tasks."""
+    """The four numbers of the module's docstring, means over the tasks."""
     rng, values = random.Random(0), list[list[float]]()
+
+    def log_probs(request: str, asked: Sequence[str]) -> NDArray[np.float64]:
+        prompt = [*system_message(instructions), {"role": "user", "content": request}]
+        with torch.inference_mode():
+            scored = candidate_log_probs(model, chat.prompt(prompt), chat.turns(prompt, asked))
+        return np.array([float(tokens.sum()) for tokens in scored])
+
     for task in tasks:
         family, _ = family_of(task)
         asked = [rng.choice(topic.asks) for topic in family.topics]
-        prompt = [*system_message(instructions), *_request(task)]
-        with torch.inference_mode():
-            scored = candidate_log_probs(model, chat.prompt(prompt), chat.turns(prompt, asked))
-        scores = np.array([float(tokens.sum()) for tokens in scored])
+        scores = log_probs(task.description, asked)
+        effects = scores - log_probs(without_hints(task), asked)
         shares = np.exp(scores - scores.max())
         relevant = list(family.relevant)
         wishes = [i for i, fact in enumerate(task.hidden.facts) if fact.is_special]
         never = [i for i, topic in enumerate(family.topics) if topic.name in decoys]
         readable = [i for i in range(len(asked)) if i not in {*relevant, *never}]
-        before = [float(np.mean(scores[wishes][:, None] > scores[others][None])) for others in (readable, never) if others]
-        if len(before) == 2:
-            values.append([*before, float(shares[relevant].sum() / shares.sum())])
-    cue, decoy, share = (round(float(mean), 3) for mean in np.mean(values, axis=0))
-    return {"cue": cue, "decoy": decoy, "relevant": share}
+        if readable and never:
+            compared = (scores, readable), (scores, never), (effects, readable)
+            cue, decoy, read = (float(np.mean(by[wishes][:, None] > by[others][None])) for by, others in compared)
+            values.append([cue, decoy, float(shares[relevant].sum() / shares.sum()), read])
+    means = np.mean(values, axis=0).round(3).tolist()
+    return {**dict(zip(("cue", "decoy", "relevant", "read"), means, strict=True)), "n": len(values)}
+
+
+def without_hints(task: Task) -> str:
+    """The request without the sentences that hint at its topics."""
+    text = task.description
+    for cue in family_of(task)[0].cues:
+        text = text.replace(f" {cue}", "")
+    return text
 
 
 def decoys_of(tasks: Sequence[Task]) -> set[str]:
@@ -131,6 +150,26 @@ def curve(run: Run, config: Any, num_tasks: int, every: int, probed: int, per_wi
     return probe.rows
 
 
+def policies(run: Run, probed: int) -> list[Row]:
+    """The preferences of the base model, with the prompt `eval_pretrained` if there is one, and of the run's policies."""
+    arguments, trained = run.config.model, run.artifact(run.algorithm.name, "policy")
+    prompted = dataclasses.replace(arguments, system_prompt=run.config.evaluation.eval_pretrained or arguments.system_prompt)
+    named = {
+        "pretrained": (arguments.model, prompted),
+        "initial": (run.initial_model, arguments),
+        "trained": (str(trained), arguments),
+    }
+    held_out = random.Random(run.seed).sample(list(load_tasks("embedded:unseen")), probed)
+    rows = list[Row]()
+    for name, (path, settings) in named.items():
+        model = load_model(path, path if name == "pretrained" else run.initial_model, settings, is_trained=False).eval()
+        chat = load_chat(arguments.model if name == "pretrained" else run.initial_model, settings)
+        found = preferences(model, chat, system_prompt(settings), held_out, decoys_of(run.train))
+        rows.append({"policy": name, **found})
+        print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -147,14 +186,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     config = dpo_arguments(run, run.algorithm.name)
     config.learning_rate = options.learning_rate or config.learning_rate
     config.num_train_epochs = options.epochs or config.num_train_epochs
-    rows = curve(run, config, options.num_tasks, options.every, options.probed, options.per_wish)
+    if options.num_tasks:
+        rows = curve(run, config, options.num_tasks, options.every, options.probed, options.per_wish)
+    else:
+        rows = policies(run, options.probed)
     if options.output:
-        made = {
-            "learning_rate": config.learning_rate,
-            "epochs": config.num_train_epochs,
-            "num_tasks": options.num_tasks,
-            "seed": run.seed,
-        }
+        trained = {"learning_rate": config.learning_rate, "epochs": config.num_train_epochs, "num_tasks": options.num_tasks}
+        made = {**(trained if options.num_tasks else {}), "seed": run.seed}
         options.output.write_text(json.dumps({**made, "rows": rows}, indent=1) + "\n")
 
 
