@@ -288,6 +288,7 @@ def games(*files: str) -> str:
 
 AGENTS = {
     "pretrained": "base model",
+    "few_shot": "base model, two examples and the kinds of topics in its prompt",
     "initial": "after SFT",
     "trained": "after SWEET-RL",
     "single_turn": "base model (no question)",
