@@ -69,16 +69,8 @@ def preferences_of(run: Run, critic: str) -> Iterator[Row]:
             groups = _groups(choices, config.answers)
         rng = np.random.default_rng(derive_seed(run.seed, "pairs", *address.values()))
         for group, keeps_equal in groups:
-
-            def is_preferred(i: int, j: int, group: list[_Choice] = group, keeps_equal: bool = keeps_equal) -> bool:
-                return group[i].is_preferred(group[j], keeps_equal, grades_endings)
-
-            if config.pair_quantile:
-                drawn = turn_pairs([choice.score for choice in group], config.pairs_per_turn, rng, config.pair_quantile)
-                drawn = [pair for pair in drawn if is_preferred(*pair)]
-            else:
-                drawn = all_turn_pairs(is_preferred, len(group), config.pairs_per_turn, rng)
-            yield from ({**address, "prompt": episode.prefix(turn), **group[i].pair(group[j])} for i, j in drawn)
+            for i, j in _drawn(group, keeps_equal, grades_endings, config, rng):
+                yield {**address, "prompt": episode.prefix(turn), **group[i].pair(group[j])}
 
 
 def why_no_preference(run: Run, critic: str) -> str:
@@ -142,6 +134,20 @@ def _choices(run: Run, candidates: Candidates, scored: Row) -> list[_Choice]:
         _Choice(text, thought, is_cut, ends, ends and score > 0, score if passed is None else passed)
         for ends, (text, thought, is_cut, score, passed) in zip(is_answer, columns, strict=True)
     ]
+
+
+def _drawn(
+    group: list[_Choice], keeps_equal: bool, grades_endings: bool, config: Any, rng: np.random.Generator
+) -> list[tuple[int, int]]:
+    """Indices of the pairs (chosen, rejected) of a group that the actor is trained on."""
+
+    def is_preferred(i: int, j: int) -> bool:
+        return group[i].is_preferred(group[j], keeps_equal, grades_endings)
+
+    if not config.pair_quantile:
+        return all_turn_pairs(is_preferred, len(group), config.pairs_per_turn, rng)
+    pairs = turn_pairs([choice.score for choice in group], config.pairs_per_turn, rng, config.pair_quantile)
+    return [pair for pair in pairs if is_preferred(*pair)]
 
 
 def _groups(choices: list[_Choice], answers: str) -> _Groups:
