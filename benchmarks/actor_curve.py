@@ -58,7 +58,7 @@ def exact_pairs(tasks: Sequence[Task], per_wish: int, rng: random.Random) -> Ite
         for topic, fact in zip(topics, facts, strict=True):
             if fact.is_special:
                 chosen = rng.choice(topic.asks)
-                yield from ({"prompt": _request(task), "chosen": chosen, "rejected": text} for text in rejected)
+                yield from ({"prompt": _messages(task.description), "chosen": chosen, "rejected": text} for text in rejected)
 
 
 def preferences(model: Any, chat: Chat, instructions: str, tasks: Sequence[Task], decoys: set[str]) -> dict[str, float]:
@@ -66,7 +66,7 @@ def preferences(model: Any, chat: Chat, instructions: str, tasks: Sequence[Task]
     rng, values = random.Random(0), list[list[float]]()
 
     def log_probs(request: str, asked: Sequence[str]) -> NDArray[np.float64]:
-        prompt = [*system_message(instructions), {"role": "user", "content": request}]
+        prompt = [*system_message(instructions), *_messages(request)]
         with torch.inference_mode():
             scored = candidate_log_probs(model, chat.prompt(prompt), chat.turns(prompt, asked))
         return np.array([float(tokens.sum()) for tokens in scored])
@@ -152,19 +152,18 @@ def curve(run: Run, config: Any, num_tasks: int, every: int, probed: int, per_wi
 
 def policies(run: Run, probed: int) -> list[Row]:
     """The preferences of the base model, with the prompt `eval_pretrained` if there is one, and of the run's policies."""
-    arguments, trained = run.config.model, run.artifact(run.algorithm.name, "policy")
+    arguments, start = run.config.model, run.initial_model
     prompted = dataclasses.replace(arguments, system_prompt=run.config.evaluation.eval_pretrained or arguments.system_prompt)
     named = {
-        "pretrained": (arguments.model, prompted),
-        "initial": (run.initial_model, arguments),
-        "trained": (str(trained), arguments),
+        "pretrained": (arguments.model, arguments.model, prompted),
+        "initial": (start, start, arguments),
+        "trained": (str(run.artifact(run.algorithm.name, "policy")), start, arguments),
     }
-    held_out = random.Random(run.seed).sample(list(load_tasks("embedded:unseen")), probed)
+    held_out, decoys = random.Random(run.seed).sample(list(load_tasks("embedded:unseen")), probed), decoys_of(run.train)
     rows = list[Row]()
-    for name, (path, settings) in named.items():
-        model = load_model(path, path if name == "pretrained" else run.initial_model, settings, is_trained=False).eval()
-        chat = load_chat(arguments.model if name == "pretrained" else run.initial_model, settings)
-        found = preferences(model, chat, system_prompt(settings), held_out, decoys_of(run.train))
+    for name, (path, base, settings) in named.items():
+        model = load_model(path, base, settings, is_trained=False).eval()
+        found = preferences(model, load_chat(base, settings), system_prompt(settings), held_out, decoys)
         rows.append({"policy": name, **found})
         print(json.dumps(rows[-1]), flush=True)
     return rows
@@ -196,8 +195,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         options.output.write_text(json.dumps({**made, "rows": rows}, indent=1) + "\n")
 
 
-def _request(task: Task) -> list[dict[str, str]]:
-    return [{"role": "user", "content": task.description}]
+def _messages(request: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": request}]
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from colbench_gym.seeds import derive_seed
 from sweetrl_agent.algorithms.critics import Candidates, kind_of
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.data.pairs import BY_CRITIC, BY_VERIFIER, all_turn_pairs, candidate_groups, turn_pairs
+from sweetrl_agent.data.pairs import BY_CRITIC, BY_VERIFIER, candidate_groups, distinct_turn_pairs, turn_pairs
 from sweetrl_agent.rollouts.collection import iter_of_one_agent, iter_trajectories
 
 Place = tuple[Episode, int]
@@ -145,7 +145,7 @@ def _drawn(
         return group[i].is_preferred(group[j], keeps_equal, grades_endings)
 
     if not config.pair_quantile:
-        return all_turn_pairs(is_preferred, len(group), config.pairs_per_turn, rng)
+        return distinct_turn_pairs(is_preferred, len(group), config.pairs_per_turn, rng)
     pairs = turn_pairs([choice.score for choice in group], config.pairs_per_turn, rng, config.pair_quantile)
     return [pair for pair in pairs if is_preferred(*pair)]
 

@@ -120,7 +120,7 @@ def turn_pairs(
     return [(int(rng.choice(better)), int(rng.choice(worse))) for _ in range(num_pairs)]
 
 
-def all_turn_pairs(
+def distinct_turn_pairs(
     is_preferred: Callable[[int, int], bool], num_candidates: int, num_pairs: int, rng: np.random.Generator
 ) -> list[tuple[int, int]]:
     """Draw distinct (chosen, rejected) indices among all pairs of candidates of which one is preferred; fewer where there are fewer.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sweetrl_agent.core.episode import Episode, Turn
-from sweetrl_agent.data.pairs import all_turn_pairs, generated, outcome_pairs, turn_pairs
+from sweetrl_agent.data.pairs import distinct_turn_pairs, generated, outcome_pairs, turn_pairs
 
 
 def _trajectory(task, episode, tests_passed):
@@ -106,13 +106,13 @@ def test_ties_carry_no_preference_for_an_order():
 
 def test_one_candidate_makes_no_pair():
     assert turn_pairs([1.0], 4, np.random.default_rng(0)) == []
-    assert all_turn_pairs(lambda i, j: True, 1, 4, np.random.default_rng(0)) == []
+    assert distinct_turn_pairs(lambda i, j: True, 1, 4, np.random.default_rng(0)) == []
 
 
 def test_distinct_pairs_are_drawn_alike():
     """Scores 2, 1, 1, 0: of the five pairs with a preference, each is among two drawn ones in two fifths of the draws."""
     scores = [2, 1, 1, 0]
-    drawn = [all_turn_pairs(lambda i, j: scores[i] > scores[j], 4, 2, np.random.default_rng(seed)) for seed in range(2000)]
+    drawn = [distinct_turn_pairs(lambda i, j: scores[i] > scores[j], 4, 2, np.random.default_rng(seed)) for seed in range(2000)]
     assert all(len(set(pairs)) == 2 for pairs in drawn)
     counts = Counter(pair for pairs in drawn for pair in pairs)
     assert set(counts) == {(0, 1), (0, 2), (0, 3), (1, 3), (2, 3)} and all(abs(n - 800) < 110 for n in counts.values())
