@@ -9,8 +9,7 @@ after every stage, so what is done when the time is up is kept, and the same com
         `timings.jsonl`), and the share of the GPU's peak. Operations: 2 per parameter and token that is sampled or read; a trained token has 2 more for each
         layer that the backward pass reaches. What is read is the forecast's work (`core.work`), as is what is trained where pairs share their dialogue.
         "share_of_peak" beside "seeds" is of all, over the wall time.
-    agents, differences: what the base model, the model after SFT and the trained one ask, hear and write down, all splits and seeds together; success, tests
-        passed and wishes heard paired by task, and by seed. `recipe` of docs/tools/generate.py makes tables of them.
+    agents, differences: as in the file of recipe_results.py.
     sampling: the first seed's candidates, sampled again by our engine and, if it is installed, by vLLM.
 
 `--dry_run` does the same in about 110 CPU seconds, with the small model of the package.
@@ -29,19 +28,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from recipe_results import over_seeds
 
-from colbench_gym.evaluation.rows import read_evaluation
-from colbench_gym.evaluation.summary import VOID, differences, scores
 from colbench_gym.files import Row, count_rows, read_object, read_rows, write_json
 from sweetrl_agent.algorithms.sweet_turns import candidates_of
 from sweetrl_agent.config import files
 from sweetrl_agent.config.packaged import FOLDER
-from sweetrl_agent.config.pipeline import AGENTS
 from sweetrl_agent.config.reading import flat
 from sweetrl_agent.core.callback import Callback
 from sweetrl_agent.core.policy import sample_each
 from sweetrl_agent.evaluation.recorded_run import open_recorded
-from sweetrl_agent.evaluation.wishes import summarize_wishes
 from sweetrl_agent.models.loading import load_policy, load_tokenizer
 from sweetrl_agent.models.shape import find_shape
 from sweetrl_agent.train import run_train
@@ -59,7 +55,6 @@ DRY = {
 SPOKEN = {"collect": "trajectories.jsonl", "candidates": "candidates.jsonl", "evaluate": "evaluation.jsonl"}
 #: Turns whose candidates the engines sample again.
 TURNS = 64
-HEARD = "wishes_heard"
 
 
 def main() -> int:
@@ -92,7 +87,7 @@ def main() -> int:
             failed += ["_".join(part) for part, status in ended.items() if status]
             left = {part: process for part, process in left.items() if part not in ended}
             results |= _measured(given, time.monotonic() - start) if are_seeds else {}
-            results |= learned(given) if are_seeds and ended else {}
+            results |= _learned(given) if are_seeds and ended else {}
             sampling = {path.stem.partition("_")[2]: read_object(path) for path in given.folder.glob("sampling_*.json")}
             write_json(given.output, {**results, "sampling": sampling, "failed": failed})
     return int(bool(failed))
@@ -108,6 +103,13 @@ def _measured(given: argparse.Namespace, seconds: float) -> Row:
     done = sum(stage["teraflop"] for of in seeds.values() for stage in of.get("stages", {}).values())
     peak = max(of.get("peak_tflops", 0.0) for of in seeds.values())
     return {"seconds": round(seconds, 1), "share_of_peak": done / seconds / peak if peak else None, "seeds": seeds}
+
+
+def _learned(given: argparse.Namespace) -> Row:
+    """What the agents of the seeds that have ended asked, heard and wrote down, and paired differences."""
+    folders = {str(seed): given.folder / f"seed_{seed}" for seed in given.seeds}
+    runs = {seed: open_recorded(str(path)) for seed, path in folders.items() if (path / "results.json").exists()}
+    return over_seeds(runs) if runs else {}
 
 
 def train(given: argparse.Namespace, seed: str) -> None:
@@ -156,25 +158,6 @@ def tokens_of(run: Any, stage: str, seconds: float) -> Row:
         row["trained_per_s"] = round(trained * times[-1]["step"] / steps / times[-1]["seconds"], 1)
     passes = sampled + work.prompts + work.read + (1 + backward) * min(trained, work.trained)
     return row | {"teraflop": 2e-12 * shape.parameters * passes}
-
-
-def learned(given: argparse.Namespace) -> Row:
-    """What the agents of the seeds that have ended asked, heard and wrote down, and paired differences."""
-    folders = {seed: given.folder / f"seed_{seed}" for seed in given.seeds}
-    runs = {str(seed): open_recorded(str(path)) for seed, path in folders.items() if (path / "results.json").exists()}
-    if not runs:
-        return {}
-    metric, run = "tests_passed", next(iter(runs.values()))
-    found = ((seed, row) for seed, of in runs.items() for row in read_evaluation(of.path("evaluation.jsonl"), metric))
-    rows = [{**row, "split": "all", "seed": seed} for seed, row in found if row["outcome"] != VOID]
-    wishes = {row["agent"]: row for row in summarize_wishes(run, rows)}
-    by_seed = [differences([row for row in rows if row["seed"] == seed], metric) for seed in runs]
-    pairs = []
-    for pair, heard, *of_seeds in zip(differences(rows, metric), differences(rows, HEARD), *by_seed, strict=True):
-        by_run = {seed: of[metric]["difference"] for seed, of in zip(runs, of_seeds, strict=True)}
-        pairs.append({**pair, HEARD: heard[HEARD], "by_run": by_run})
-    agents = [{"agent": name, **wishes[name], **of["all"]} for name, of in scores(rows, AGENTS, ["all"], metric).items()]
-    return {"agents": agents, "differences": pairs}
 
 
 def sample(given: argparse.Namespace, engine: str) -> None:

@@ -113,16 +113,26 @@ def test_a_wrong_reply_and_an_unasked_wish_are_counted(understanding):
     assert rightly["right"] and rightly["unasked"] == 0
 
 
+def run_benchmark(name, *arguments):
+    """A benchmark as a user runs it."""
+    command = [sys.executable, BENCHMARKS / name, *arguments]
+    environment = {**os.environ, "PYTHONPATH": "."}
+    return subprocess.run(list(map(str, command)), cwd=BENCHMARKS.parent, env=environment, capture_output=True, text=True)
+
+
 @pytest.fixture(scope="module")
-def on_a_gpu(tmp_path_factory):
-    """What the dry run of pretrained_gpu.py writes, with two seeds."""
+def gpu_folder(tmp_path_factory):
+    """What the dry run of pretrained_gpu.py leaves, with two seeds."""
     folder = tmp_path_factory.mktemp("gpu")
-    script, output = BENCHMARKS / "pretrained_gpu.py", folder / "measured.json"
-    command = [sys.executable, script, "--dry_run", "--folder", folder / "runs", "--output", output, "--peak_tflops", "0.5"]
-    done = subprocess.run(list(map(str, command)), cwd=BENCHMARKS.parent, env={**os.environ, "PYTHONPATH": "."})
-    logs = "".join(path.read_text()[-1500:] for path in (folder / "runs").glob("*.log"))
-    assert done.returncode == 0, logs
-    return json.loads(output.read_text())
+    arguments = ("--folder", folder / "runs", "--output", folder / "measured.json", "--peak_tflops", 0.5)
+    done = run_benchmark("pretrained_gpu.py", "--dry_run", *arguments)
+    assert done.returncode == 0, "".join(path.read_text()[-1500:] for path in (folder / "runs").glob("*.log"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def on_a_gpu(gpu_folder):
+    return json.loads((gpu_folder / "measured.json").read_text())
 
 
 def test_the_stages_of_a_pretrained_model_are_measured(on_a_gpu):
@@ -142,12 +152,28 @@ def test_the_stages_of_a_pretrained_model_are_measured(on_a_gpu):
 
 
 def test_what_a_pretrained_model_asks_is_compared_over_its_seeds(on_a_gpu):
-    agents = {row["agent"]: row for row in on_a_gpu["agents"]}
+    assert [row["split"] for row in on_a_gpu["agents"]] == 3 * ["all"] + 3 * ["test"]
+    agents = {row["agent"]: row for row in on_a_gpu["agents"] if row["split"] == "all"}
     assert list(agents) == ["pretrained", "initial", "trained"] and {row["n"] for row in agents.values()} == {8}
     assert all({"questions", "heard", "written", "tests_passed"} <= row.keys() for row in agents.values())
+    assert [pair["split"] for pair in on_a_gpu["differences"]] == 3 * ["all"] + 3 * ["test"]
     for pair in on_a_gpu["differences"]:
         start, to = (agents[pair[side]] for side in ("from", "to"))
         assert pair["tasks"] == 4 and pair["wishes_heard"]["difference"] == pytest.approx(
             to["heard"] - start["heard"], abs=2e-4
         )
         assert pair["tests_passed"]["difference"] == pytest.approx(sum(pair["by_run"].values()) / 2, abs=2e-4)
+
+
+def test_the_results_of_a_recipe_are_those_of_its_runs(gpu_folder, on_a_gpu):
+    runs, output = [gpu_folder / "runs" / f"seed_{seed}" for seed in (0, 1)], gpu_folder / "recipe.json"
+    assert run_benchmark("recipe_results.py", *runs, "--output", output, "--note", "here").returncode == 0
+    results = json.loads(output.read_text())
+    assert results["agents"] == on_a_gpu["agents"] and results["differences"] == on_a_gpu["differences"]
+    assert results["note"] == "here" and "seed" not in results["settings"] and str(gpu_folder) not in output.read_text()
+    for seed, of in on_a_gpu["seeds"].items():
+        assert sum(results["pairs"][seed].values()) == of["turn_pairs"] and results["seconds"][seed].keys() == of[
+            "stages"
+        ].keys() - {"report"}
+    refused = run_benchmark("recipe_results.py", *runs, runs[0], "--output", output)
+    assert refused.returncode == 2 and "two runs have the same seed" in refused.stderr

@@ -310,7 +310,9 @@ def recipe(file: str, *pairs: str) -> str:
         to, start = pair.split("-")
         one = next(one for one in recorded["differences"] if (one["to"], one["from"], one["split"]) == (to, start, "all"))
         by_seed = ", ".join(f"{100 * value:+.1f}" for value in one["by_run"].values())
-        gains = [_points(one[name]["difference"], one[name]["ci95"]) for name in ("tests_passed", "heard") if name in one]
+        gains = [
+            _points(one[name]["difference"], one[name]["ci95"]) for name in ("tests_passed", "wishes_heard") if name in one
+        ]
         more.append((f"{AGENTS[to]} minus {AGENTS[start]}", str(one["tasks"]), *gains[:1], by_seed, *gains[1:]))
     agents = table(("agent", "episodes", "tests passed", "success", "questions", "wishes heard", "of these written down"), rows)
     heard = ["points of wishes heard"] if more and len(more[0]) > 4 else []
