@@ -42,6 +42,8 @@ def main() -> int:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--note", default="", help="machine, commit, and what else to know")
     given = parser.parse_args()
+    if unfinished := [str(folder) for folder in given.runs if not (folder / "results.json").exists()]:
+        parser.error(f"not finished: {' '.join(unfinished)}")
     recorded = [read_run(folder) for folder in given.runs]
     all_settings = [{name: value for name, value in row.items() if name not in LEFT_OUT} for row in recorded]
     if any(settings != all_settings[0] for settings in all_settings):

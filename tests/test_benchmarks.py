@@ -177,3 +177,5 @@ def test_the_results_of_a_recipe_are_those_of_its_runs(gpu_folder, on_a_gpu):
         ].keys() - {"report"}
     refused = run_benchmark("recipe_results.py", *runs, runs[0], "--output", output)
     assert refused.returncode == 2 and "two runs have the same seed" in refused.stderr
+    refused = run_benchmark("recipe_results.py", gpu_folder, "--output", output)
+    assert refused.returncode == 2 and f"not finished: {gpu_folder}" in refused.stderr
