@@ -5,7 +5,7 @@
 The runs are finished and differ in nothing but the seed, else they are refused. The file has
 
     agents: by agent and split, "all" for the splits together, what `results.json` has of one run: scores and wishes;
-    differences: of every two agents, by split and over all, paired by task: success, the metric and "wishes_heard", and the metric's by seed ("by_run");
+    differences: of every two agents, by split and over all, paired by task: success, the metric and, where they are known, "wishes_heard", and the metric's by seed ("by_run");
     pairs: by seed, how many preferences between candidates trained the actor, by kind;
     seconds: by seed and stage, those of the last part where a stage was resumed.
 
@@ -31,8 +31,8 @@ from sweetrl_agent.evaluation.wishes import summarize_wishes
 from sweetrl_agent.trainers.run import Run
 
 HEARD = "wishes_heard"
-#: Settings that are a matter of the machine or of the seed.
-LEFT_OUT = ("seed", "output", "model", "threads")
+#: Settings that differ between the seeds, or between folders of one model.
+LEFT_OUT = ("seed", "model")
 
 
 def main() -> int:
@@ -46,7 +46,8 @@ def main() -> int:
         parser.error(f"not finished: {' '.join(unfinished)}")
     recorded = [read_run(folder) for folder in given.runs]
     all_settings = [{name: value for name, value in row.items() if name not in LEFT_OUT} for row in recorded]
-    if any(settings != all_settings[0] for settings in all_settings):
+    models = {Path(row["model"]).name for row in recorded}
+    if len(models) > 1 or any(settings != all_settings[0] for settings in all_settings):
         parser.error("the runs differ in more than the seed")
     runs = {str(row["seed"]): open_recorded(str(folder)) for row, folder in zip(recorded, given.runs, strict=True)}
     if len(runs) < len(recorded):
@@ -69,12 +70,15 @@ def over_seeds(runs: Mapping[str, Run]) -> Row:
         wishes = {(row["agent"], row["split"]): row for row in summarize_wishes(run, rows)}
         of_agents = scores(rows, AGENTS, list(dict.fromkeys(row["split"] for row in rows)), metric)
         for agent, by_split in of_agents.items():
-            agents += [{"agent": agent, "split": split, **wishes[agent, split], **of} for split, of in by_split.items()]
+            agents += [
+                {"agent": agent, "split": split, **wishes.get((agent, split), {}), **of} for split, of in by_split.items()
+            ]
         by_seed = {seed: _paired([row for row in rows if row["seed"] == seed], metric) for seed in runs}
-        heard = _paired(rows, HEARD)
+        heard = _paired(rows, HEARD) if all(HEARD in row for row in rows) else {}
         for names, pair in _paired(rows, metric).items():
             by_run = {seed: of[names][metric]["difference"] for seed, of in by_seed.items() if names in of}
-            pairs.append({**pair, HEARD: heard[names][HEARD], "by_run": by_run})
+            wished = {HEARD: heard[names][HEARD]} if heard else {}
+            pairs.append({**pair, **wished, "by_run": by_run})
     return {"agents": agents, "differences": pairs}
 
 

@@ -8,26 +8,21 @@ Source: arXiv:2503.15478, Table 3 and Figure 3a; "untrained" is what the release
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import partial
-from itertools import compress
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any
 
-import torch
-import transformers
-
-from colbench_gym.files import Row
+from colbench_gym.files import read_object, write_json
 from colbench_gym.seeds import derive_seed
 from sandboxes.browser import make_browser
 from sweetrl_agent.algorithms.critic_settings import SWEET, critic_folder, settings_of
 from sweetrl_agent.config.model import PRETRAINED
+from sweetrl_agent.config.pipeline import NOISE_LEVEL
 from sweetrl_agent.core.critic import Critic
-from sweetrl_agent.core.episode import Episode, Messages
 from sweetrl_agent.core.registry import Registry
-from sweetrl_agent.core.run import Run
+from sweetrl_agent.core.run import Run, all_tasks
 from sweetrl_agent.critics.advantage import AdvantageCritic
 from sweetrl_agent.critics.credit import SUM
 from sweetrl_agent.critics.gain import DIFFERING, GainCritic, Targets, noise_level
@@ -36,8 +31,6 @@ from sweetrl_agent.critics.judge import JudgeCritic
 from sweetrl_agent.critics.vision import VisionCritic, VisionHead
 from sweetrl_agent.models.loading import IMAGE_TEXT_TO_TEXT, load_chat, load_model, system_prompt
 from sweetrl_agent.rollouts.collection import iter_trajectories
-from sweetrl_agent.rollouts.replies import replies_at
-from sweetrl_agent.trainers.running import RANKED_TURNS, SCORED_TOKENS, VERIFIED
 
 if TYPE_CHECKING:
     from sweetrl_agent.trainers.heads import Loss
@@ -157,24 +150,41 @@ def open_gain(run: Run, name: str, in_nats: bool = False) -> Iterator[GainCritic
     """Open the information gain, by default of the initial policy's model (see `gain_model`); `in_nats` without a noise level."""
     config, arguments = settings_of(run, name), run.config.model
     reader = arguments.model if config.gain_model == PRETRAINED else config.gain_model or run.initial_model
-    tasks = [task for of_split in (run.train, *run.held_out.values()) for task in of_split]
+    tasks = all_tasks(run)
     alternatives = (lambda hidden: run.record.alternatives(hidden, tasks)) if config.gain_tokens == DIFFERING else None
     targets = Targets(load_chat(reader, arguments), run.record.answer_prefix, alternatives)
     model = load_model(reader, reader, arguments)
     critic = GainCritic(model, targets, system_prompt(arguments), config.gain_rule, 0.0 if in_nats else config.gain_threshold)
     if config.gain_noise and not in_nats:
-        critic.threshold = noise_level(
-            critic, list(iter_trajectories(run)), config.gain_noise, derive_seed(run.seed, "gain noise")
-        )
-        _log.info("gain: the noise level is %.2f nats", critic.threshold)
+        critic.threshold = _noise_level(run, name, critic, config.gain_noise)
     yield critic
+
+
+def _noise_level(run: Run, name: str, critic: GainCritic, quantile: float) -> float:
+    """The noise level of gains in nats: the one that the critic's stage "rank" wrote, which removes it where what it depends on has changed; else measured."""
+    path = run.artifact(name, NOISE_LEVEL)
+    if name in run.config.algorithms and path.exists():  # else the settings are those of another critic
+        return float(read_object(path)["nats"])
+    level = noise_level(critic, list(iter_trajectories(run)), quantile, derive_seed(run.seed, "gain noise"))
+    _log.info("gain: the noise level is %.2f nats", level)
+    return level
+
+
+def keep_noise_level(run: Run, name: str) -> None:
+    """Measure the noise level of a critic that has one, once; writes noise_level.json.
+
+    Raises:
+        NoNoiseError: If it cannot be measured.
+    """
+    path = run.artifact(name, NOISE_LEVEL)
+    if kind_of(run, name).scoring == "gain" and settings_of(run, name).gain_noise and not path.exists():
+        with open_gain(run, name) as critic:
+            write_json(path, {"nats": critic.threshold})
 
 
 def open_oracle(run: Run, name: str) -> Opened:
     """Open an oracle of the environment."""
-    return run.record.open_oracle(
-        name, run.config, [task for of_split in (run.train, *run.held_out.values()) for task in of_split]
-    )
+    return run.record.open_oracle(name, run.config, all_tasks(run))
 
 
 def _train(function: str, run: Run, name: str, **settings: Any) -> None:
@@ -273,121 +283,3 @@ def check_needs(names: Collection[str], config: Any) -> None:
 def open_critic(run: Run, name: str = SWEET) -> Opened:
     """Open a critic of a run."""
     return kind_of(run, name).open(run, name)
-
-
-class State(NamedTuple):
-    """A turn of a recorded dialogue: the task's id, the seed of the episode, and the messages before the turn."""
-
-    task_id: str
-    seed: int
-    messages: Messages
-
-    @classmethod
-    def collected(cls, run: Run, episode: Episode, turn: int) -> State:
-        """The state before a turn of a dialogue of the stage `collect`."""
-        return cls(episode.task_id, episode.key.seed(run.seed, "collect"), episode.prefix(turn))
-
-
-class Candidates(NamedTuple):
-    """Texts for a turn, whether the limit of tokens cut each, and their thoughts (empty where none has one). A critic reads no thoughts."""
-
-    texts: Sequence[str]
-    cut: Sequence[bool]
-    thoughts: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, row: Row) -> Candidates:
-        """Those of a row of candidates.jsonl, which has "cut" and "thoughts" if any has."""
-        return cls(row["texts"], row.get("cut") or [False] * len(row["texts"]), row.get("thoughts", ()))
-
-    def where(self, kept: Sequence[bool]) -> Candidates:
-        """Those that are kept."""
-        return Candidates([*compress(self.texts, kept)], [*compress(self.cut, kept)], [*compress(self.thoughts, kept)])
-
-
-@dataclass
-class Ranking:
-    """A function of the candidates for a turn.
-
-    Attributes:
-        work: The function.
-        costs: What it has cost since `taken_costs`, by the metrics' names: tokens read (padding included), turns of the environment, answers graded.
-    """
-
-    work: Callable[..., Any]
-    costs: Counter[str] = field(default_factory=Counter)
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Call the function."""
-        return self.work(*arguments)
-
-    def taken_costs(self) -> Counter[str]:
-        """The costs, which start again."""
-        taken = Counter(self.costs)
-        self.costs.clear()
-        return taken
-
-    def count_turns(self, state: State, candidates: Candidates, is_answer: Callable[[str], bool]) -> None:
-        """Count what `replies_at` takes: the turns before the state, and each different candidate."""
-        different = {*zip(candidates.texts, candidates.cut, strict=True)}
-        self.costs[RANKED_TURNS] += sum(message["role"] == "assistant" for message in state.messages) + len(different)
-        self.costs[VERIFIED] += sum(is_answer(text) for text, _ in different)
-
-
-@contextmanager
-def open_ranker(run: Run, name: str) -> Iterator[Ranking]:
-    """Open a critic as a function that scores candidates, of a `State`, what is hidden at it, and the candidates: a list of numbers.
-
-    A critic that requires snapshots also gets the replies to the candidates, of an environment that takes the dialogue's turns again.
-    """
-    has_replies = kind_of(run, name).has_replies
-    with open_critic(run, name) as critic, ExitStack() as stack:
-        tasks = [task for of_split in (run.train, *run.held_out.values()) for task in of_split]
-        env = stack.enter_context(closing(run.environment(tasks, 1))).envs[0] if has_replies else None
-
-        def rank(state: State, hidden: str, candidates: Candidates) -> list[float]:
-            more: tuple[Any, ...] = ()
-            if env is not None:
-                ranking.count_turns(state, candidates, lambda text: run.record.answer(text) is not None)
-                more = (replies_at(env, *state, candidates.texts, candidates.cut),)
-            return cast(Any, critic).rank(state.messages, hidden_for(run, name, hidden), candidates.texts, *more)  # type: ignore[no-any-return]
-
-        ranking = Ranking(rank)
-        for embedding in _embeddings(critic):
-            stack.callback(embedding.register_forward_pre_hook(partial(_count_tokens, ranking.costs)).remove)
-        yield ranking
-
-
-@contextmanager
-def open_verifier(run: Run) -> Iterator[Ranking]:
-    """Open the environment as a function that grades the answers among candidates, of a `State` and the candidates: a number each, None for no answer."""
-    tasks = [task for of_split in (run.train, *run.held_out.values()) for task in of_split]
-    with closing(run.environment(tasks, 1)) as envs:
-
-        def grade(state: State, candidates: Candidates) -> list[float | None]:
-            is_answer = [run.record.answer(text) is not None for text in candidates.texts]
-            if not any(is_answer):
-                return [None] * len(is_answer)
-            answers = candidates.where(is_answer)
-            grading.count_turns(state, answers, lambda text: True)
-            replies = iter(replies_at(envs.envs[0], *state, answers.texts, answers.cut))
-            return [next(replies).reward if ends else None for ends in is_answer]
-
-        grading = Ranking(grade)
-        yield grading
-
-
-def _embeddings(critic: Any) -> list[torch.nn.Module]:
-    """The input embeddings of a critic's models, which every token that is read passes once."""
-    modules = (module for value in vars(critic).values() if isinstance(value, torch.nn.Module) for module in value.modules())
-    embeddings = {
-        id(part): part
-        for module in modules
-        if isinstance(module, transformers.PreTrainedModel)
-        if (part := module.get_input_embeddings())
-    }
-    return list(embeddings.values())
-
-
-def _count_tokens(costs: Counter[str], module: Any, inputs: tuple[Any, ...]) -> None:
-    costs[SCORED_TOKENS] += inputs[0].numel()

@@ -34,7 +34,8 @@ from sweetrl_agent.algorithms.critic_settings import (
     stage_name,
     without_effect,
 )
-from sweetrl_agent.algorithms.critics import CRITICS, Candidates, CriticKind, State, kind_of, open_ranker, open_verifier
+from sweetrl_agent.algorithms.critics import CRITICS, CriticKind, keep_noise_level, kind_of
+from sweetrl_agent.algorithms.ranking import Candidates, State, open_ranker, open_verifier
 from sweetrl_agent.algorithms.sweet_turns import (
     Place,
     Sampled,
@@ -93,7 +94,7 @@ class SweetConfig(CriticConfig):
     pair_quantile: float = setting(
         0.2,
         "Chosen turns are drawn from this fraction of the best candidates, rejected ones from this fraction of the worst; 0.5 in the paper. 0 draws from all pairs with "
-        "different scores, each at most once: for scores that most candidates share, as with `gain_noise`.",
+        "different scores, each at most once (candidates may have equal texts): for scores that most candidates share, as with `gain_noise`.",
         least=0,
         most=0.5,
     )
@@ -177,7 +178,7 @@ class Sweet(Algorithm):
             raise ValueError(
                 f"The critic {self.name!r} scores nothing but what is hidden: leave `critic_hidden` out, or give `--{self.name}.critic_hidden true`."
             )
-        if self.kind.scoring == "gain" and self.config.gain_model == PRETRAINED and model.model == TINY:
+        if self.config.gain_model == PRETRAINED and model.model == TINY:
             raise ValueError(
                 f"`{self.name}.gain_model` {PRETRAINED!r} is for a pretrained `model`, got {TINY!r}; leave it out."
             )
@@ -269,13 +270,14 @@ def _sampler(run: Run, count: int) -> Iterator[Callable[[list[Place]], list[Row]
 
 
 def rank(run: Run, critic: str = SWEET) -> None:
-    """Score candidates.jsonl with a critic; writes scores.jsonl and turn_pairs.jsonl.
+    """Score candidates.jsonl with a critic; writes scores.jsonl, turn_pairs.jsonl and, of the information gain, noise_level.json.
 
     Raises:
         NothingToLearnError: If the noise level of gains cannot be measured, since hardly any dialogue has a reply.
     """
     total, scores = count_rows(run.path("candidates.jsonl")), run.artifact(critic, "scores.jsonl")
     try:
+        keep_noise_level(run, critic)
         _work_through(run, candidates_of(run, critic), total, partial(_ranker, run, critic), scores, desc="rank")
     except NoNoiseError as error:
         raise NothingToLearnError(str(error)) from error

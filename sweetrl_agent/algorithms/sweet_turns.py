@@ -10,7 +10,8 @@ import numpy as np
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row, iter_rows
 from colbench_gym.seeds import derive_seed
-from sweetrl_agent.algorithms.critics import Candidates, kind_of
+from sweetrl_agent.algorithms.critics import kind_of
+from sweetrl_agent.algorithms.ranking import Candidates
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.data.pairs import BY_CRITIC, BY_VERIFIER, candidate_groups, distinct_turn_pairs, turn_pairs
@@ -144,8 +145,15 @@ def _drawn(
     def is_preferred(i: int, j: int) -> bool:
         return group[i].is_preferred(group[j], keeps_equal, grades_endings)
 
+    texts = [choice.text for choice in group]
+
+    def is_drawn(i: int, j: int) -> bool:
+        """A text is paired with itself once: more of these pairs would crowd out the preferences."""
+        first = texts.index(texts[i])
+        return is_preferred(i, j) and (texts[i] != texts[j] or (i, j) == (first, texts.index(texts[i], first + 1)))
+
     if not config.pair_quantile:
-        return distinct_turn_pairs(is_preferred, len(group), config.pairs_per_turn, rng)
+        return distinct_turn_pairs(is_drawn, len(group), config.pairs_per_turn, rng)
     pairs = turn_pairs([choice.score for choice in group], config.pairs_per_turn, rng, config.pair_quantile)
     return [pair for pair in pairs if is_preferred(*pair)]
 

@@ -16,8 +16,9 @@ from colbench_gym.files import write_json, write_rows
 from colbench_gym.scoring.intervals import mean_interval
 from sandboxes.logs import shown_logs
 from sandboxes.programs import program_name
-from sweetrl_agent.algorithms.critic_settings import critic_folder
+from sweetrl_agent.algorithms.critic_settings import critic_folder, settings_of
 from sweetrl_agent.algorithms.critics import CRITICS, check_needs, hidden_for, kind_of, open_critic
+from sweetrl_agent.algorithms.ranking import State
 from sweetrl_agent.algorithms.registry import ALGORITHMS, refuse_missing, register
 from sweetrl_agent.algorithms.settings import read
 from sweetrl_agent.bridges.turn_credit import DEFAULT, RAW, SCHEMA, Scale, TurnCredit, credit_by, turn_credit
@@ -113,7 +114,7 @@ def export(given: CreditArguments, settings: dict[str, Any]) -> dict[str, Any]:
     )  # fmt: skip
     about: dict[str, Any] = {
         "schema": SCHEMA, "run": given.run, "critic": name, "settings": settings, "scale": asdict(scale), "model": run.initial_model, "temperature": model.temperature, "episodes": len(episodes),
-        "rows": len(rows), "unit": "nats" if name == "gain" else "", "accuracy": _accuracy(run, episodes, credit),
+        "rows": len(rows), "unit": _unit(run, name), "accuracy": _accuracy(run, episodes, credit),
     }  # fmt: skip
     out = Path(given.out)
     write_rows(out, (row.to_row() for row in rows))
@@ -157,7 +158,7 @@ def algorithm_credit(run: Run, name: str, episodes: Sequence[Episode]) -> list[T
 
 
 def _with_states(algorithm: OnPolicyAlgorithm, env: Any, episode: Episode) -> Episode:
-    again = repeated(env, algorithm, episode.task_id, episode.messages, episode.key.seed(algorithm.run.seed, "collect"))
+    again = repeated(env, algorithm, State.collected(algorithm.run, episode, len(episode.turns) + 1))
     return replace(again, index=episode.index, turns=episode.turns, metrics=episode.metrics, reward=episode.reward)
 
 
@@ -171,6 +172,14 @@ def _turns_of(algorithm: OnPolicyAlgorithm, episodes: Sequence[Episode]) -> list
         [float(np.mean(at_turns([row], [e], [turn], algorithm.values_per_token)[0])) for turn in turns]
         for row, (e, turns) in zip(advantages, numbered, strict=True)
     ]
+
+
+def _unit(run: Run, name: str) -> str:
+    """Nats for gains; none for other credit, also for gains that count as 1 above a noise level."""
+    if name != "gain":
+        return ""
+    config = settings_of(run, name)
+    return "" if config.gain_noise or config.gain_threshold else "nats"
 
 
 def _accuracy(run: Run, episodes: Sequence[Episode], credit: Sequence[TurnCredit]) -> dict[str, Any] | None:

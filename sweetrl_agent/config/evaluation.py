@@ -85,7 +85,7 @@ class CompareArguments:
     )
     best_of: list[Integer] = setting((), "Candidates per turn for best-of-N, such as 1 2 4 8 16 32; empty skips it.")
     best_of_tasks: int = setting(50, "Test tasks for best-of-N.", least=1)
-    scaling: list[Integer] = setting((), "Numbers of trajectories for data scaling, such as 450 900; empty skips it.")
+    scaling: list[Integer] = setting((), "Numbers of trajectories for data scaling, such as 100 200; empty skips it.")
     simulators: list[str] = setting(
         (), "Other simulated humans to evaluate with: names, 'my_package:MyHuman' or JSON as in `simulator`; empty skips it."
     )

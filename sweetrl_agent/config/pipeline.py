@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from colbench_gym.digests import file_of, module_input, rows_of
@@ -13,7 +14,9 @@ _PLAYS: frozenset[Need] = frozenset({"episodes", "samples"})
 _TRAINS: frozenset[Need] = frozenset({"training"})
 #: Agents of a run's evaluation: the base model, the initial policy and the trained policy.
 AGENTS = ("pretrained", "initial", "trained")
-EVALUATION, ADVANTAGES = "evaluation.jsonl", "turn_advantages.jsonl"
+#: Settings that affect what a critic scores, and not its training.
+_SCORING = ("reference_hidden", "judge_model", "gain_*")
+EVALUATION, ADVANTAGES, NOISE_LEVEL = "evaluation.jsonl", "turn_advantages.jsonl", "noise_level.json"
 
 MAIN_JOB = (
     Stage(
@@ -41,8 +44,8 @@ MAIN_JOB = (
     ),
     Stage(
         "rank", "candidates by the critic's advantage, and pairs of them", ("candidates.jsonl", "trajectories.jsonl", "critic/", "initial/"),
-        ("scores.jsonl", "turn_pairs.jsonl"),
-        settings=("reference_hidden", "judge_model", "gain_*", "pairs_per_turn", "pair_quantile", "last_must_answer", "answers"), needs=_TRAINS,
+        (NOISE_LEVEL, "scores.jsonl", "turn_pairs.jsonl"),
+        settings=(*_SCORING, "pairs_per_turn", "pair_quantile", "last_must_answer", "answers"), needs=_TRAINS,
         inputs=("tasks", "model", "judge_model", "gain_model", "vision_model"),
     ),
     Stage(
@@ -52,7 +55,7 @@ MAIN_JOB = (
     Stage(
         "evaluate", "initial and trained policy on held-out tasks", ("initial/", "policy/", "critic/", "candidates.jsonl", "trajectories.jsonl"),
         (*(rows_of(EVALUATION, agent=name) for name in AGENTS), *(rows_of(ADVANTAGES, agent=name) for name in AGENTS), "hint_reading.json"),
-        settings=("eval_*", "shown_*", "algorithm"), needs=_PLAYS,
+        settings=("eval_*", "hint_*", "shown_*", "algorithm"), needs=_PLAYS,
         inputs=("held_out", "tasks", "model", "vision_model", "env", "human"),
     ),
     Stage(
@@ -60,7 +63,7 @@ MAIN_JOB = (
     ),
 )  # fmt: skip
 #: Files that every critic has of its own.
-_OF_CRITIC = ("critic/", "scores.jsonl", "turn_pairs.jsonl", "policy/", ADVANTAGES)
+_OF_CRITIC = ("critic/", NOISE_LEVEL, "scores.jsonl", "turn_pairs.jsonl", "policy/", ADVANTAGES)
 STAGES: dict[str, Stage] = {stage.name: stage for stage in MAIN_JOB}
 
 
@@ -131,7 +134,9 @@ def _own_stage(algorithm: Any, name: str, work: Callable[[Any], None]) -> Stage:
 
 def _of_critic(base: Stage, algorithm: Any) -> Stage:
     """A stage of SWEET-RL with the algorithm's critic, with the critic's files in the critic's folder."""
+    measured = () if algorithm.kind.scoring == "gain" else (NOISE_LEVEL,)
     reads, writes = (_placed(files, algorithm.critic) for files in (base.reads, base.writes))
+    writes = tuple(file for file in writes if file not in measured)
     is_of_critic = base.name in ("critic", "rank", "evaluate")
     return replace(
         base, reads=reads, writes=writes, inputs=(*base.inputs, *(module_input(algorithm.module) if is_of_critic else ()))
@@ -141,6 +146,11 @@ def _of_critic(base: Stage, algorithm: Any) -> Stage:
 def _placed(files: tuple[str, ...], critic: str) -> tuple[str, ...]:
     """Files of SWEET-RL where those of a critic are: those of its own critic in the run folder, others in a folder of the critic."""
     return tuple(f"{critic}/{file}" if critic != "sweet" and file_of(file) in _OF_CRITIC else file for file in files)
+
+
+def affects_scores(setting: str) -> bool:
+    """Whether a setting affects what a critic scores, by its training or without."""
+    return STAGES["critic"].is_shaped_by(setting) or any(fnmatchcase(setting, pattern) for pattern in _SCORING)
 
 
 def first_stage(setting: str) -> str:

@@ -76,3 +76,8 @@ class Run(Protocol):
     def reserve_browser_cores(self) -> AbstractContextManager[None]:
         """While pages are rendered, the model leaves the browsers their cores."""
         ...
+
+
+def all_tasks(run: Run) -> tuple[Any, ...]:
+    """The tasks of all splits."""
+    return tuple(task for of_split in (run.train, *run.held_out.values()) for task in of_split)

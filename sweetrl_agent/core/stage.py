@@ -31,6 +31,7 @@ class Stage:
         settings: Settings that affect its files and no earlier ones, by name or by a pattern such as "critic_*".
         needs: What it needs besides files.
         inputs: What it reads from elsewhere: keys of `data.inputs.FINDERS`, or input names (`colbench_gym.digests`).
+        algorithms: Algorithms and critics whose settings affect its files, where these need not have stages of their own in the run.
         is_distributed: All processes of `accelerate launch` take part; otherwise only the first process runs it.
     """
 
@@ -42,6 +43,7 @@ class Stage:
     settings: tuple[str, ...] = ()
     needs: frozenset[Need] = frozenset()
     inputs: tuple[str, ...] = ()
+    algorithms: tuple[str, ...] = ()
     is_distributed: bool = False
 
     @property

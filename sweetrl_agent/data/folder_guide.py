@@ -23,6 +23,7 @@ _FILES = {
     "outcome_pairs.jsonl": "pairs of a better and a worse episode of a task",
     "pairs_summary.json": "number of pairs, and of their tasks",
     "candidates.jsonl": "utterances sampled at some turns",
+    "noise_level.json": "the noise level of the information gain in nats, where `gain_noise` asks for one",
     "scores.jsonl": "the critic's advantage of each candidate",
     "turn_pairs.jsonl": "pairs of candidates of a turn, on which the actor is trained",
     "evaluation.jsonl": "every evaluated episode: outcome, metrics, dialogue",
@@ -46,7 +47,7 @@ def folder_guide(title: str, stages: Mapping[str, Stage], folders: Sequence[str]
     """
     rows = [f"| `{file}` | {text} | - |" for file, text in _ALWAYS]
     rows += [
-        f"| `{file}` | {_FILES.get(file) or (_FILES['policy/'] if file.removesuffix('/') in folders else stage.purpose)} | {name} |"
+        f"| `{file}` | {_FILES.get(file) or _FILES.get(file.partition('/')[2]) or (_FILES['policy/'] if file.removesuffix('/') in folders else stage.purpose)} | {name} |"
         for name, stage in stages.items()
         for file in stage.files
     ]

@@ -17,14 +17,13 @@ from typing import Any, cast
 
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row, read_rows, write_rows
-from sweetrl_agent.algorithms.critics import Candidates
-from sweetrl_agent.core.dialogues import VOID
-from sweetrl_agent.core.episode import BranchKey, Episode, Messages, Turn, shared_hidden
+from sweetrl_agent.algorithms.ranking import Candidates, State
+from sweetrl_agent.core.episode import BranchKey, Episode, Turn, shared_hidden
 from sweetrl_agent.core.messages import as_read
 from sweetrl_agent.core.progress import progress_bar
-from sweetrl_agent.core.run import Run
+from sweetrl_agent.core.run import Run, all_tasks
 from sweetrl_agent.evaluation.credit_accuracy import SCORES, STATES, folder_of_algorithm, state_of
-from sweetrl_agent.rollouts.replies import say
+from sweetrl_agent.rollouts.replies import refuse_void, retaken, say
 from sweetrl_agent.trainers.learner import Learner
 from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm
 from sweetrl_agent.trainers.rounds import Round
@@ -39,7 +38,7 @@ def score(run: Run, name: str, num_tasks: int) -> None:
     Every row has "credit" of the candidates and the mean "cost" of one; the first row also has the costs of training a critic, in "fit".
     """
     algorithm, fit = fitted(run, name)
-    tasks = tuple(task for of_split in (run.train, *run.held_out.values()) for task in of_split)
+    tasks = all_tasks(run)
     view = _view(run, name, tasks)
     algorithm.run, algorithm.sampler = view, algorithm.make_sampler(view)
     rows: list[Row] = []
@@ -115,7 +114,7 @@ def candidate_episodes(algorithm: OnPolicyAlgorithm, env: Any, state: Row, texts
     Raises:
         ColBenchError: If the environment does not repeat the dialogue, or a service that it needs has failed.
     """
-    before = repeated(env, algorithm, state["task_id"], state["messages"], state_of(algorithm.run.seed, state).seed)
+    before = repeated(env, algorithm, state_of(algorithm.run.seed, state))
     start, done, keys = env.get_state(), dict[int, Episode](), list[BranchKey]()
     candidates = Candidates.of(state)
     is_cut = dict(zip(candidates.texts, candidates.cut, strict=True))
@@ -133,29 +132,23 @@ def candidate_episodes(algorithm: OnPolicyAlgorithm, env: Any, state: Row, texts
     return [done[index] for index in range(len(texts))]
 
 
-def repeated(env: Any, algorithm: OnPolicyAlgorithm, task_id: str, messages: Messages, seed: int) -> Episode:
+def repeated(env: Any, algorithm: OnPolicyAlgorithm, state: State) -> Episode:
     """A recorded dialogue, taken again in the environment: an episode with snapshots and, where the algorithm requires them, keys of its states.
 
     Args:
         env: A sub-environment with snapshots.
         algorithm: The algorithm.
-        task_id: Id of the dialogue's task.
-        messages: The dialogue, whole or up to a turn.
-        seed: Seed of its episode.
+        state: The dialogue, whole or up to a turn.
 
     Raises:
-        ColBenchError: If the environment does not repeat the dialogue, or a service that it needs has failed.
+        NotRepeatedError: If the environment does not repeat the dialogue.
+        ColBenchError: If a service that it needs has failed.
     """
-    episode = Episode(task_id, 0, [], [], {"outcome": "running"}, 0.0, [])
-    env.reset(seed=seed, options={"task_id": task_id})
-    for message in messages:
-        if message["role"] == "assistant":
-            episode, _ = _taken(env, algorithm, episode, message["content"])
-    if list(env.messages) != list(messages):
-        raise ColBenchError(
-            f"The environment does not repeat a recorded dialogue of task {task_id!r}, so what follows other candidates is not known; credit of "
-            "algorithms needs a reproducible environment."
-        )
+
+    def take(episode: Episode, *turn: Any) -> Episode:
+        return _taken(env, algorithm, episode, *turn)[0]
+
+    episode = retaken(env, *state, Episode(state.task_id, 0, [], [], {"outcome": "running"}, 0.0, []), take)
     return replace(episode, messages=list(env.messages))
 
 
@@ -164,8 +157,7 @@ def _taken(env: Any, algorithm: OnPolicyAlgorithm, episode: Episode, text: str, 
     hidden, states = [*episode.hidden, env.hidden_information], [*episode.states[: len(episode.turns)], env.get_state()]
     keys = [*episode.keys[: len(episode.turns)], *([env.state_key] if "anchor" in algorithm.requires else [])]
     _, reward, terminated, truncated, _ = say(env, text, is_cut)
-    if env.metrics.get("outcome") == VOID:
-        raise ColBenchError(f"No reply to a candidate: {env.world_error}")
+    refuse_void(env)
     is_over = bool(terminated or truncated)
     turns = [*episode.turns, Turn(text, reward=float(reward))]
     taken = replace(

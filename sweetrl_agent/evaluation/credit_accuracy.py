@@ -24,7 +24,8 @@ import numpy as np
 from colbench_gym.files import Row, read_rows, write_rows
 from colbench_gym.scoring.intervals import mean_interval
 from colbench_gym.seeds import derive_seed
-from sweetrl_agent.algorithms.critics import CRITICS, Candidates, Ranking, State, kind_of, open_critic, open_ranker
+from sweetrl_agent.algorithms.critics import CRITICS, kind_of, open_critic
+from sweetrl_agent.algorithms.ranking import Candidates, Ranking, State, open_ranker
 from sweetrl_agent.algorithms.sweet_turns import candidates_of
 from sweetrl_agent.core.episode import EpisodeKey
 from sweetrl_agent.core.policy import sample_each
@@ -62,7 +63,7 @@ def sample_states(run: Run, num_tasks: int, num_candidates: int) -> None:
             [derive_seed(run.seed, "credit candidates", t.task_id, turn, i) for i in range(num_candidates)]
             for t, turn in states
         ]
-        said = sample_each(policy, [t.prefix(turn) for t, turn in states], seeds)
+        sampled = sample_each(policy, [t.prefix(turn) for t, turn in states], seeds)
         rows += [
             {
                 "split": split,
@@ -70,10 +71,11 @@ def sample_states(run: Run, num_tasks: int, num_candidates: int) -> None:
                 "turn": turn,
                 "messages": t.prefix(turn),
                 "reference": t.hidden_at(turn),
-                "texts": [utterance.text for utterance in own],
-                **({"cut": cut} if any(cut := [utterance.is_cut for utterance in own]) else {}),
+                "texts": [utterance.text for utterance in candidates],
+                **({"cut": cut} if any(cut := [utterance.is_cut for utterance in candidates]) else {}),
+                **({"was_cut": was_cut} if any(was_cut := [past.is_cut for past in t.turns[: turn - 1]]) else {}),
             }
-            for (t, turn), own in zip(states, said, strict=True)
+            for (t, turn), candidates in zip(states, sampled, strict=True)
         ]
     with open_critic(run, "exact") as exact:
         for row in progress_bar(rows, desc="exact advantages", unit="turn"):
@@ -83,7 +85,8 @@ def sample_states(run: Run, num_tasks: int, num_candidates: int) -> None:
 
 def state_of(seed: int, row: Row) -> State:
     """The state of a row of `sample_states` in a run with a seed."""
-    return State(row["task_id"], EpisodeKey(row["task_id"]).seed(seed, f"credit {row['split']}"), row["messages"])
+    episode_seed = EpisodeKey(row["task_id"]).seed(seed, f"credit {row['split']}")
+    return State(row["task_id"], episode_seed, row["messages"], row.get("was_cut", ()))
 
 
 def score(run: Run, critic: str, num_tasks: int) -> None:

@@ -89,10 +89,12 @@ def experiment_steps(given: CompareArguments, algorithms: Mapping[str, Algorithm
         reads: Sequence[str] = (),
         critics: Sequence[str] = (),
         inputs: Sequence[str] = _PLAYS,
+        rules: Sequence[str] = (),
     ) -> None:
         files = (*reads, "initial/", *(file for critic in critics for file in critic_files(critic)))
-        modules = [module for critic in critics for module in module_input(algorithms[critic].module)]
-        steps[name] = Stage(name, purpose, files, tuple(writes), work, inputs=(*inputs, *modules))
+        scoring = (*critics, *rules)
+        modules = [module for algorithm in scoring for module in module_input(algorithms[algorithm].module)]
+        steps[name] = Stage(name, purpose, files, tuple(writes), work, inputs=(*inputs, *modules), algorithms=scoring)
 
     for critic in compared if given.credit_tasks or given.best_of else ():
         algorithm = algorithms[critic]
@@ -108,16 +110,10 @@ def experiment_steps(given: CompareArguments, algorithms: Mapping[str, Algorithm
             score = partial(credit_accuracy.score, critic=critic, num_tasks=count)
             add(f"credit {critic} {count}", "their scores by the critic", [scores], score, [states], [critic], _SCORES)
         for name in given.credit_algorithms:
-            scores, modules = f"credit/{name}/{credit_accuracy.SCORES.format(count)}", module_input(algorithms[name].module)
+            scores = f"credit/{name}/{credit_accuracy.SCORES.format(count)}"
             score = partial(algorithm_credit.score, name=name, num_tasks=count)
-            add(
-                f"credit of {name} {count}",
-                "their scores by its rule for turns",
-                [scores],
-                score,
-                [states],
-                inputs=(*_PLAYS, "tasks", *modules),
-            )
+            about, inputs = "their scores by its rule for turns", (*_PLAYS, "tasks")
+            add(f"credit of {name} {count}", about, [scores], score, [states], inputs=inputs, rules=[name])
     if given.best_of:
         asked: dict[str, Any] = {"critics": compared, "sizes": given.best_of, "num_tasks": given.best_of_tasks}
         label = partial(rows_of, best_of_n.ROWS, tasks=given.best_of_tasks)

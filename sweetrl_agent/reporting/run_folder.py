@@ -152,10 +152,10 @@ class RunFolder:
             run.metrics = run._metrics(folder)
         run.evaluation = run._lines(folder / EVALUATION, Episode)
         seconds = run.results.get("seconds")
-        if not run.is_evaluation and (
-            not isinstance(seconds, dict) or {"collect", "critic"} & seconds.keys()
-        ):  # only these algorithms write the two
+        stages = set() if run.is_evaluation else seconds.keys() if isinstance(seconds, dict) else {"pairs", "critic"}
+        if "critic" in stages:  # SWEET-RL's own
             run.advantages = run._lines(folder / ADVANTAGES, Scored)
+        if "pairs" in stages:
             run.pairs = run.read_object(folder / PAIRS)
         run.pictures = (run._value(folder / PICTURES, list[Pictures]) if (folder / PICTURES).exists() else None) or []
         run.other_advantages = {path.parent.name: run._lines(path, Scored) for path in sorted(folder.glob(f"*/{ADVANTAGES}"))}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.core.critic import Reply
@@ -12,6 +12,7 @@ from sweetrl_agent.core.episode import Messages
 
 #: How often a recorded dialogue is taken again: what is said there may depend on the machine, as a page does that renders too slowly.
 TRIES = 2
+Taken = TypeVar("Taken")
 
 
 class NotRepeatedError(ColBenchError):
@@ -40,7 +41,7 @@ def replies_to(env: Any, texts: Sequence[str], cut: Sequence[bool] = ()) -> list
     candidates = list(zip(texts, cut or [False] * len(texts), strict=True))
     for candidate in dict.fromkeys(candidates):
         _, reward, *_ = say(env, *candidate)
-        _refuse_void(env)
+        refuse_void(env)
         metrics, last = env.metrics, env.messages[-1]
         success = bool(metrics["success"]) if "success" in metrics else None
         replies[candidate] = Reply.of(last["content"] if last["role"] == "user" else "", float(reward), success)
@@ -48,37 +49,72 @@ def replies_to(env: Any, texts: Sequence[str], cut: Sequence[bool] = ()) -> list
     return [replies[candidate] for candidate in candidates]
 
 
-def replies_at(
-    env: Any, task_id: str, seed: int, messages: Messages, texts: Sequence[str], cut: Sequence[bool] = ()
-) -> list[Reply]:
-    """`replies_to` candidates for the next turn of a recorded dialogue of one agent, whose turns are taken again.
+def retaken(
+    env: Any,
+    task_id: str,
+    seed: int,
+    messages: Messages,
+    was_cut: Sequence[bool],
+    start: Taken,
+    take: Callable[[Taken, str, bool], Taken],
+) -> Taken:
+    """Take the agent's turns of a recorded dialogue of one agent again in an environment, which is then in the state after them.
 
     Args:
-        env: A sub-environment with snapshots.
+        env: A sub-environment.
         task_id: Id of the dialogue's task.
         seed: Seed of its episode.
-        messages: The dialogue before the turn.
-        texts: The candidates.
-        cut: As of `replies_to`.
+        messages: The dialogue.
+        was_cut: Whether the limit of tokens cut each of the agent's messages; () for none.
+        start: What `take` gets first.
+        take: Function of what it returned before, a message and whether it was cut: takes the turn.
+
+    Returns:
+        What `take` returned last.
 
     Raises:
         NotRepeatedError: If the environment replies otherwise than recorded.
         ColBenchError: If a service that it needs has failed.
     """
+    texts = [message["content"] for message in messages if message["role"] == "assistant"]
+    turns = list(zip(texts, was_cut or [False] * len(texts), strict=True))
     for _ in range(TRIES):
         env.reset(seed=seed, options={"task_id": task_id})
-        for message in messages:
-            if message["role"] == "assistant":
-                env.step(message["content"])
-                _refuse_void(env)
+        taken = start
+        for turn in turns:
+            taken = take(taken, *turn)
         if list(env.messages) == list(messages):
-            return replies_to(env, texts, cut)
+            return taken
     raise NotRepeatedError(
-        f"The environment does not repeat a recorded dialogue of task {task_id!r}, so the replies to other candidates are not known. A critic "
-        "that requires replies needs a reproducible environment: a simulated human on a server repeats itself with a `cache`."
+        f"The environment does not repeat a recorded dialogue of task {task_id!r}, so the replies to other candidates are not known. Credit "
+        "by replies needs a reproducible environment: a simulated human on a server repeats itself with a `cache`."
     )
 
 
-def _refuse_void(env: Any) -> None:
+def replies_at(
+    env: Any,
+    task_id: str,
+    seed: int,
+    messages: Messages,
+    was_cut: Sequence[bool],
+    texts: Sequence[str],
+    cut: Sequence[bool] = (),
+) -> list[Reply]:
+    """`replies_to` candidates for the next turn of a recorded dialogue, which is `retaken`: see both for arguments and errors."""
+
+    def take(before: None, *turn: Any) -> None:
+        say(env, *turn)
+        refuse_void(env)
+
+    retaken(env, task_id, seed, messages, was_cut, None, take)
+    return replies_to(env, texts, cut)
+
+
+def refuse_void(env: Any) -> None:
+    """Refuse an episode that is void after a step.
+
+    Raises:
+        ColBenchError: Names the service that has failed.
+    """
     if env.metrics.get("outcome") == VOID:
         raise ColBenchError(f"No reply to a candidate: {env.world_error}")

@@ -10,10 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from colbench_gym.errors import ColBenchError
-from sweetrl_agent.core.dialogues import VOID
 from sweetrl_agent.core.episode import Messages
-from sweetrl_agent.rollouts.replies import say
+from sweetrl_agent.rollouts.replies import refuse_void, say
 
 
 @dataclass
@@ -156,8 +154,7 @@ class SimulatorWorld:
         self._env.set_state(spot.state, reseed=seed)
         _, reward, terminated, truncated, _ = say(self._env, text, is_cut)
         self.turns += 1
-        if self._env.metrics.get("outcome") == VOID:
-            raise ColBenchError(f"The simulator failed in a search: {self._env.world_error}")
+        refuse_void(self._env)
         return self._here(), float(reward), bool(terminated or truncated)
 
     def restore(self) -> None:

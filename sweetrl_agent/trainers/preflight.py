@@ -183,9 +183,10 @@ def check_models(config: Config, stages: Collection[str]) -> None:
 def _model_checks(config: Config, left: Collection[str]) -> Iterator[Check]:
     if not config.is_tiny and ("sft" in left or _any(left, "samples", "training")):
         yield partial(check_agent_model, config, "model", config.model.model)
+    reads_hints = [algorithm for algorithm in config.algorithms.values() if algorithm.critic and config.evaluation.hint_turns]
     for critic, setting in (("judge", "judge_model"), ("gain", "gain_model"), ("vision_head", "vision_model")):
-        path = getattr(config.algorithms[critic].config, setting) if critic in config.algorithms else ""
-        if path not in ("", PRETRAINED):
+        opened = [config.algorithms[critic]] if critic in config.algorithms else reads_hints if critic == "gain" else []
+        for path in {getattr(algorithm.config, setting) for algorithm in opened} - {"", PRETRAINED}:
             yield partial(check_model, f"sweet.{setting}", path, config.model)
 
 

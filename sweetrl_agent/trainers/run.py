@@ -20,7 +20,7 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row, read_object, write_json, write_text
 from colbench_gym.stage_records import RUN, StageRecords
 from sweetrl_agent.config.job import Config
-from sweetrl_agent.config.pipeline import stages_of
+from sweetrl_agent.config.pipeline import affects_scores, stages_of
 from sweetrl_agent.config.reading import flat
 from sweetrl_agent.core.callback import Callbacks
 from sweetrl_agent.core.dialogues import DialogueEnvs
@@ -75,7 +75,11 @@ class Run:
         )
         mine = [name for name in {**old, **new} if "." not in name or name.partition(".")[0] in self.config.algorithms]
         changed = [name for name in (mine if self.records.settings else ()) if _recorded(old, name) != new.get(name)]
-        fixed = [name for name in changed if self._has_begun(self.config.first_stage(name), of_one="." in name)]
+        fixed = [
+            name
+            for name in changed
+            if self._has_begun(self.config.first_stage(name), of_one="." in name) or self._has_scored(name)
+        ]
         if fixed:
             listed = ", ".join(f"{name}: {_recorded(old, name)!r} there, {new.get(name)!r} here" for name in fixed[:5])
             raise ValueError(
@@ -100,6 +104,14 @@ class Run:
             for name in self.records.stages
             if name == stage or (name.startswith(f"{stage} ") and not of_one)
         )
+
+    def _has_scored(self, name: str) -> bool:
+        """Whether a step that is no stage of an algorithm or critic, such as its credit accuracy, has written something with a setting of it."""
+        algorithm, dot, setting = name.partition(".")
+        if not dot or (self.config.algorithms[algorithm].critic and not affects_scores(setting)):
+            return False
+        scored = [step for step, record in self.records.stages.items() if algorithm in record.facts.get("algorithms", ())]
+        return any(map(self.records.has_written, scored))
 
     def find_invalid(self, stages: Iterable[Stage]) -> dict[str, str]:
         """Those of the stages that are to be done again, and why. Nothing is changed. A report is always made again.
@@ -157,7 +169,8 @@ class Run:
         start, name = time.monotonic(), stage.name
         if is_first():
             reads = () if name == "report" else stage.reads
-            self.records.begin(name, reads, input_names(self.config, stage.inputs), stage.writes)
+            facts = {"algorithms": stage.algorithms} if stage.algorithms else {}
+            self.records.begin(name, reads, input_names(self.config, stage.inputs), stage.writes, **facts)
         forget_peak_memory()
         self.callbacks.tell("on_stage_begin", name)
         try:

@@ -14,8 +14,8 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.files import append_rows, read_rows, write_rows
 from colbench_gym.seeds import derive_seed
 from colbench_gym.tasks.embedded import embedded_tasks
-from sweetrl_agent.algorithms import critics, sweet
-from sweetrl_agent.algorithms.critics import Candidates, Ranking, State, open_verifier
+from sweetrl_agent.algorithms import ranking, sweet
+from sweetrl_agent.algorithms.ranking import Candidates, Ranking, State, open_verifier
 from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.algorithms.sweet import STATES_PER_BATCH, Sweet
 from sweetrl_agent.algorithms.sweet_turns import candidates_of, preferences_of, sampled_turns, states_of
@@ -162,7 +162,7 @@ class Length:
 @pytest.mark.parametrize(("critic", "folder", "uses_hidden"), [("sweet", "", True), ("no_hidden", "no_hidden/", False)])
 def test_a_critic_ranks_the_candidates_of_every_turn(critic, folder, uses_hidden, make, monkeypatch):
     judge, opened = Length(), []
-    monkeypatch.setattr(critics, "open_critic", lambda run, name: opened.append(name) or nullcontext(judge))
+    monkeypatch.setattr(ranking, "open_critic", lambda run, name: opened.append(name) or nullcontext(judge))
     run = make(**{"sweet.pairs_per_turn": 5, "sweet.pair_quantile": 0.5})
     texts = ["x", "xxxx", "xx", "xxx"]
     rows = [{"task_id": t, "episode": e, "turn": n, "texts": texts, "num_tokens": [1] * 4} for t, e, n in STATES]

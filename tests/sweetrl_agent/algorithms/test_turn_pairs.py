@@ -108,7 +108,13 @@ def test_without_a_quantile_equal_texts_are_kept_as_with_one(pairs_of):
     kept = {"critic": "gain", "sweet.pair_quantile": 0}
     wrong = f"{ANSWER} # wrong"
     assert pairs_of(["Why?", "Why?"], [1.0, 1.0], **kept) == [] == pairs_of([wrong, wrong], [-1000.0] * 2, **kept)
-    assert pairs_of([ANSWER, ANSWER], [1001.0] * 2, **kept) == [(ANSWER, ANSWER)] * 2
+    assert pairs_of([ANSWER] * 3, [1001.0] * 3, **kept) == [(ANSWER, ANSWER)], (
+        "once: the others would crowd out the preferences"
+    )
+    assert sorted(pairs_of([ANSWER, ANSWER, "Why?"], [1001.0, 1001.0, 0.0], **kept)) == [
+        (ANSWER, ANSWER),
+        *[(ANSWER, "Why?")] * 2,
+    ]
     texts = ["Why?", "How?", ANSWER]
     both = sorted(pairs_of(texts, [1.0, 0.0, 1001.0], **kept, **{"gain.answers": "both"}))
     assert both == [(ANSWER, "How?"), (ANSWER, "Why?"), ("Why?", "How?"), ("Why?", "How?")], "questions among themselves again"

@@ -12,9 +12,11 @@ from tokenizers import normalizers
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import write_rows
 from colbench_gym.tasks.embedded import embedded_tasks, one_wish_apart
-from sweetrl_agent.algorithms import sweet
-from sweetrl_agent.algorithms.critics import CRITICS, Candidates, State, open_critic, open_ranker
+from sweetrl_agent.algorithms import critics, sweet
+from sweetrl_agent.algorithms.critics import CRITICS, open_critic, open_gain
+from sweetrl_agent.algorithms.ranking import Candidates, State, open_ranker
 from sweetrl_agent.algorithms.registry import refuse_missing
+from sweetrl_agent.config.pipeline import NOISE_LEVEL, stages_of
 from sweetrl_agent.core.critic import Reply
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.critics import gain
@@ -164,7 +166,7 @@ def packaged(make_run):
                 next(f.phrases[0] for f in task.hidden.facts if f.is_special == is_special) for is_special in (True, False)
             ]
             messages = [{"role": "user", "content": task.description}]
-            cases.append((task, messages, texts, replies_at(envs.envs[0], task.id, run.seed, messages, texts)))
+            cases.append((task, messages, texts, replies_at(envs.envs[0], task.id, run.seed, messages, (), texts)))
     return run, cases
 
 
@@ -290,6 +292,46 @@ def test_without_a_noise_level_there_is_nothing_to_learn(make_run, tiny_model_fo
     write_rows(run.path("candidates.jsonl"), [{"task_id": episode.task_id, "episode": 0, **texts} for episode in played])
     with pytest.raises(NothingToLearnError, match="the initial policy asks nothing in the dialogues of 2 tasks"):
         sweet.rank(run, "gain")
+
+
+def test_the_noise_level_of_a_run_is_measured_once(make_run, tiny_model_folder, monkeypatch):
+    run = make_run(algorithm="gain", model=str(tiny_model_folder), sft_dialogues=0, **{"sweet.gain_noise": 0.9})
+    first, second = run.train[:2]
+    write_rows(run.path("trajectories.jsonl"), [_recorded(first.id, "x").to_row(), _recorded(second.id, "y").to_row()])
+    assert (NOISE_LEVEL, f"gain/{NOISE_LEVEL}") == (
+        run.artifact("gain", NOISE_LEVEL).name,
+        stages_of(run.algorithm)["rank gain"].writes[0],
+    )
+    with open_gain(run, "gain") as critic:
+        level = critic.threshold
+    assert level >= 1e-3 and not run.artifact("gain", NOISE_LEVEL).exists()  # the stage alone writes it
+    critics.keep_noise_level(run, "gain")
+    monkeypatch.setattr(critics, "noise_level", lambda *arguments: pytest.fail("measured again"))
+    critics.keep_noise_level(run, "gain")
+    with open_gain(run, "gain") as critic:
+        assert critic.threshold == level
+    with open_gain(run, "gain", in_nats=True) as critic:
+        assert critic.threshold == 0.0
+    run.artifact("gain", NOISE_LEVEL).unlink()
+    with pytest.raises(pytest.fail.Exception), open_gain(run, "gain"):
+        pass
+
+
+def test_another_critic_does_not_take_the_noise_level_of_other_settings(make_run, tiny_model_folder, monkeypatch):
+    run = make_run(model=str(tiny_model_folder), sft_dialogues=0, **{"sweet.gain_noise": 0.9})
+    write_rows(run.path("trajectories.jsonl"), [])
+    run.path("gain").mkdir()
+    run.artifact("gain", NOISE_LEVEL).write_text('{"nats": 7.0}')
+    monkeypatch.setattr(critics, "noise_level", lambda *arguments: 2.0)
+    with open_gain(run, "gain") as critic:
+        assert critic.threshold == 2.0
+
+
+def test_a_stated_noise_level_and_a_critic_without_one_are_not_measured(make_run, tiny_model_folder):
+    for name, settings in (("gain", {"sweet.gain_threshold": 2.0}), ("untrained", {"sweet.gain_noise": 0.9})):
+        run = make_run(algorithm=name, model=str(tiny_model_folder), sft_dialogues=0, **settings)
+        critics.keep_noise_level(run, name)
+        assert not run.artifact(name, NOISE_LEVEL).exists()
 
 
 def test_one_collected_task_is_refused_before_the_run(make_run):

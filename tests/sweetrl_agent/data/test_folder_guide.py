@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sweetrl_agent.algorithms.registry import ALGORITHMS
+from sweetrl_agent.algorithms.settings import make_algorithms
 from sweetrl_agent.config.pipeline import MAIN_JOB, stages_of, trained_folders
 from sweetrl_agent.data.folder_guide import folder_guide
 
@@ -41,3 +42,12 @@ def test_an_algorithm_that_trains_nothing_names_no_folder():
     algorithm = ALGORITHMS["initial"]
     text = folder_guide(algorithm.title, stages_of(algorithm), trained_folders(algorithm))
     assert "Nothing is trained after the initial policy." in text and "trained policy is in" not in text
+
+
+def test_the_files_of_a_critic_are_described_and_only_a_gain_has_a_noise_level():
+    algorithm = make_algorithms(["gain"], {})["gain"]
+    lines = folder_guide(algorithm.title, stages_of(algorithm), algorithm.folders).split("\n")
+    described = {file: text for line in lines if line.startswith("| `gain/") for file, text in [line.split("|")[1:3]]}
+    assert described[" `gain/scores.jsonl` "] == " the critic's advantage of each candidate "
+    assert "noise level" in described[" `gain/noise_level.json` "]
+    assert not any("noise_level.json" in file for file in stages_of(ALGORITHMS["sweet"])["rank"].files)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import gymnasium as gym
 import pytest
@@ -11,10 +12,11 @@ from gymnasium.spaces import Text
 from colbench_gym.errors import ColBenchError, SimulatorError
 from colbench_gym.generators import PrivateGenerators
 from sweetrl_agent.algorithms.own_critics import CheckedCritic
+from sweetrl_agent.algorithms.ranking import State
 from sweetrl_agent.core.critic import Critic
 from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
-from sweetrl_agent.core.episode import EpisodeKey
-from sweetrl_agent.core.policy import Utterance
+from sweetrl_agent.core.episode import Episode, EpisodeKey, Turn
+from sweetrl_agent.core.policy import LENGTH, Utterance
 from sweetrl_agent.rollouts.play import play
 from sweetrl_agent.rollouts.replies import NotRepeatedError, replies_at, replies_to
 from sweetrl_agent.rollouts.speakers import BestOf
@@ -63,9 +65,9 @@ def test_replies_leave_the_episode_as_it_was(env):
     assert [(reply.reward, reply.success) for reply in replies] == [(1.0, None), (1.0, True), (1.0, None), (1.0, None)]
     assert env.messages == before and env.metrics == {}
     assert env.step("a")[0] == replies[0]  # with the same number: the generators are put back too
-    assert replies_at(env, "0", 0, before, ["b"]) == [replies[2]]
+    assert replies_at(env, "0", 0, before, (), ["b"]) == [replies[2]]
     with pytest.raises(ColBenchError, match="does not repeat a recorded dialogue of task '0'"):
-        replies_at(env, "0", 0, [{"role": "user", "content": "other"}], ["b"])
+        replies_at(env, "0", 0, [{"role": "user", "content": "other"}], (), ["b"])
 
 
 def test_a_snapshot_counts_steps_and_a_seed_draws_another_future(env):
@@ -131,10 +133,33 @@ def test_what_was_slow_is_taken_again_and_a_failure_is_named():
     dialogue.step("a")
     recorded = dialogue.messages
     dialogue.env.slow = 1
-    assert replies_at(dialogue, "0", 0, recorded, ["b"])[0].startswith("b 2 ")
+    assert replies_at(dialogue, "0", 0, recorded, (), ["b"])[0].startswith("b 2 ")
     dialogue.env.slow = 2
     with pytest.raises(NotRepeatedError, match="repeats itself with a `cache`"):
-        replies_at(dialogue, "0", 0, recorded, ["b"])
+        replies_at(dialogue, "0", 0, recorded, (), ["b"])
     dialogue.env.fails = True
     with pytest.raises(ColBenchError, match="^No reply to a candidate: no connection$"):
-        replies_at(dialogue, "0", 0, recorded, ["b"])
+        replies_at(dialogue, "0", 0, recorded, (), ["b"])
+
+
+class Notices(Echo):
+    """Replies otherwise to a message that the limit of tokens cut."""
+
+    def step_cut(self, action):
+        _, *rest = self.step(action)
+        return "cut", *rest
+
+
+def test_a_turn_that_was_cut_is_taken_again_as_one():
+    dialogue = TextDialogue(Notices(), {"0": 0}, "return", 0, PrivateGenerators("x"))
+    dialogue.reset(options={"task_id": "0"})
+    dialogue.step("a")
+    dialogue.step("b", True)
+    recorded = dialogue.messages
+    assert recorded[-1]["content"] == "cut"
+    assert replies_at(dialogue, "0", 0, recorded, (False, True), ["c"])[0].startswith("c 3 ")
+    with pytest.raises(NotRepeatedError):
+        replies_at(dialogue, "0", 0, recorded, (), ["c"])
+    turns = [Turn("a"), Turn("b", finish_reason=LENGTH), Turn("c")]
+    episode = Episode("0", 0, [*recorded, {"role": "assistant", "content": "c"}], turns, {}, 0.0)
+    assert State.collected(SimpleNamespace(seed=0), episode, 3).was_cut == [False, True]
