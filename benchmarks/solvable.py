@@ -41,6 +41,7 @@ from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.padding import right_padded
+from sweetrl_agent.models.loading import bfloat16_instructions
 from sweetrl_agent.policies.slots import SlotCache, predict, read
 
 INSTRUCTIONS = {
@@ -88,7 +89,7 @@ class Greedy:
 
     def __init__(self, folder: str, max_new_tokens: int) -> None:
         """Load the model, in bfloat16 if this machine supports it natively, else in float32."""
-        has_bfloat16 = torch.cuda.is_available() or "avx512_bf16" in Path("/proc/cpuinfo").read_text()
+        has_bfloat16 = torch.cuda.is_available() or bool(bfloat16_instructions())
         self.dtype = torch.bfloat16 if has_bfloat16 else torch.float32
         device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model = (

@@ -93,11 +93,6 @@ class TokenPPO(OnPolicyAlgorithm):
     name, title, Config = "token_ppo", "PPO over tokens", TokenPPOConfig
     values_per_token = True
 
-    @property
-    def requires(self) -> frozenset[str]:  # type: ignore[override]
-        """Hidden information, if the value head reads it."""
-        return frozenset({"hidden"} if self.is_asymmetric else ())
-
     def credit(self, batch: Batch) -> Credit:
         """Advantages of tokens, normalized over all tokens of the batch, and targets of their values."""
         config = self.config

@@ -95,11 +95,6 @@ class TurnPPO(OnPolicyAlgorithm):
 
     name, title, Config = "turn_ppo", "Turn-PPO", TurnPPOConfig
 
-    @property
-    def requires(self) -> frozenset[str]:  # type: ignore[override]
-        """Hidden information, if the value head reads it."""
-        return frozenset({"hidden"} if self.is_asymmetric else ())
-
     def credit(self, batch: Batch) -> Credit:
         """Advantages of turns, normalized over all turns of the batch, and targets of their values."""
         rewards = [[turn.reward for turn in episode.turns] for episode in batch.episodes]

@@ -103,20 +103,21 @@ class Config:
         require("initial_policy", self.sft.initial_policy, ("packaged", "sft"))
         self._check_hinted()
         require_folder("model", self.model.model)
-        if self.task.demonstrations:
-            if not self.demonstrates_source:
-                require_file("demonstrations", self.task.demonstrations)
-        elif self.is_tiny and any(algorithm.has_model for algorithm in self.algorithms.values()):
+        if file := self.demonstration_file:
+            require_file("demonstrations", file)
+        elif (
+            not self.task.demonstrations and self.is_tiny and any(algorithm.has_model for algorithm in self.algorithms.values())
+        ):
             self.record.check_tiny(self.task)
         if self.is_tiny and not self.sft.sft_dialogues:
             raise ValueError("`sft_dialogues` may be 0 only with a pretrained `model`: the tiny one knows nothing before SFT.")
 
     def _check_hinted(self) -> None:
-        hinted, source = self.sft.sft_hinted, self.task.demonstrations
+        hinted, file = self.sft.sft_hinted, self.demonstration_file
         if -1 < hinted < 0:
             raise ValueError(f"`sft_hinted` must be from 0 to 1, or -1 for the environment's own share, got {hinted}.")
-        if hinted != -1 and source and not self.demonstrates_source:
-            raise ValueError(f"`sft_hinted` is for an environment's own demonstrations, got `demonstrations`={source!r}.")
+        if hinted != -1 and file:
+            raise ValueError(f"`sft_hinted` is for an environment's own demonstrations, got `demonstrations`={file!r}.")
 
     @property
     def algorithm(self) -> Any:
@@ -142,10 +143,11 @@ class Config:
         )
 
     @property
-    def demonstrates_source(self) -> bool:
-        """Whether `demonstrations` is a source of tasks that the environment has demonstrations of, and not a file."""
+    def demonstration_file(self) -> str:
+        """The file of `demonstrations`; "" for those of the environment, of the training tasks or of the source of tasks that the setting names."""
         source = self.task.demonstrations
-        return bool(source) and not is_file(source) and self.record.has_demonstrations(replace(self.task, tasks=source))
+        is_source = source and not is_file(source) and self.record.has_demonstrations(replace(self.task, tasks=source))
+        return "" if is_source else source
 
     @property
     def has_pretrained(self) -> bool:

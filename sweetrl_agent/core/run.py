@@ -81,3 +81,9 @@ class Run(Protocol):
 def all_tasks(run: Run) -> tuple[Any, ...]:
     """The tasks of all splits."""
     return tuple(task for of_split in (run.train, *run.held_out.values()) for task in of_split)
+
+
+def demonstrated_tasks(run: Run) -> tuple[Any, ...]:
+    """The tasks of the environment's own demonstrations: those of the source that `demonstrations` names, else the training tasks."""
+    source = run.config.task.demonstrations
+    return tuple(run.record.load_tasks(source, run.config.task)) if source else run.train

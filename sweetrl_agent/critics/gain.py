@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from os.path import commonprefix
 from typing import Any
 
 import numpy as np
@@ -267,9 +268,7 @@ def _of_ending(reply: str) -> float:
 
 def _passes(rows: Sequence[list[int]], most_shared: int) -> Iterator[tuple[list[list[int]], int]]:
     """Parts of the rows of about `PASS_TOKENS` tokens behind their common prefix, and the length of this prefix, at most `most_shared`."""
-    first, last = min(rows), max(rows)  # what these have in common, all have
-    shared = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    shared = min(shared, most_shared)
+    shared = min(len(commonprefix(rows)), most_shared)
     part: list[list[int]] = []
     for row in rows:
         if part and sum(len(other) - shared for other in [*part, row]) > PASS_TOKENS:

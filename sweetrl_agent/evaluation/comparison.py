@@ -227,15 +227,10 @@ def _differences_of_metric(paired: Sequence[Row], metric: str, titles: dict[str,
 def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
     """All results of a comparison, from the files of its runs: the content of results.json."""
     compared = [runs[0].config.algorithms[name] for name in given.algorithms]
-    evaluations = {
-        run.seed: [
-            row
-            for name in given.algorithms
-            for row in read_evaluation(run.path("evaluation.jsonl"), run.record.metric)
-            if row["agent"] == name
-        ]
-        for run in runs
-    }
+    evaluations = {}
+    for run in runs:
+        rows = read_evaluation(run.path("evaluation.jsonl"), run.record.metric)
+        evaluations[run.seed] = [row for name in given.algorithms for row in rows if row["agent"] == name]
     kinds = runs[0].record.failure_kinds
     failures = [row for run in runs for row in failures_of(run, evaluations[run.seed])] if kinds else []
     wishes = summarize_wishes(runs[0], [row for own in evaluations.values() for row in own])

@@ -9,6 +9,7 @@ reported, under different names.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -158,11 +159,7 @@ def tasks_needed(difference: float, parts: Components, seeds: int, wanted: float
     """Minimum number of tasks to detect a difference with `seeds` runs and the wanted power; None if none suffices or the difference is 0."""
     if seeds < 2 or difference == 0 or power(difference, parts, seeds, most) < wanted:
         return None
-    low, high = 2, most
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if power(difference, parts, seeds, middle) >= wanted else (middle + 1, high)
-    return low
+    return 2 + bisect_left(range(2, most), wanted, key=lambda tasks: power(difference, parts, seeds, tasks))
 
 
 def task_table(rows: Mapping[int, Sequence[Mapping[str, Any]]], metric: str) -> Scores:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from os.path import commonprefix
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class ContinuousTransformersPolicy(TransformersPolicy):
         requests = (
             [speaker.prompt([{"role": "user", "content": text}]) for text in ("a", "b")] if speaker.system_prompt else [[], []]
         )
-        self._instructions = _common_prefix(*requests)
+        self._instructions = list(commonprefix(requests))
 
     def add(self, name: Hashable, dialogue: Messages, seed: int) -> None:
         """Request the next utterance of a dialogue; see `ContinuousPolicy`."""
@@ -130,7 +131,7 @@ class ContinuousTransformersPolicy(TransformersPolicy):
         first: dict[tuple[int, ...], int] = {}
         for slot, turn in admitted:
             prompt = turn.prompt[:-1]
-            self._slot_ids[slot] = _common_prefix(self._slot_ids[slot], prompt)
+            self._slot_ids[slot] = list(commonprefix([self._slot_ids[slot], prompt]))
             if prompt and not self._slot_ids[slot]:
                 source = first.setdefault(tuple(prompt), slot)
                 if source != slot:
@@ -190,11 +191,6 @@ class ContinuousTransformersPolicy(TransformersPolicy):
         device = self.model.device
         slots, start = (torch.tensor(values, device=device) for values in (rows, [len(self._slot_ids[slot]) for slot in rows]))
         return right_padded(token_ids, device), slots, start
-
-
-def _common_prefix(a: list[int], b: list[int]) -> list[int]:
-    length = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    return a[:length]
 
 
 def _batches(lengths: dict[int, int], max_tokens: int) -> Iterable[list[int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import Any
 
 import torch
@@ -122,7 +123,7 @@ def _packed(rows: Sequence[Sequence[int]]) -> tuple[list[int], list[int], list[l
     before, path = list[int](), list[int]()
     for i in sorted(range(len(rows)), key=lambda i: list(rows[i])):  # a sequence has most in common with a neighbour
         row = list(rows[i])
-        common = next((k for k, (a, b) in enumerate(zip(before, row, strict=False)) if a != b), min(len(before), len(row)))
+        common = len(commonprefix([before, row]))
         new = range(len(tokens), len(tokens) + len(row) - common)
         path = path[:common] + list(new)
         tokens += row[common:]

@@ -37,8 +37,9 @@ from sweetrl_agent.data.pairs import SIDES, hidden_by_turn, with_hidden_by_turn
 from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
 from sweetrl_agent.policies.slots import without_wrapper
 from sweetrl_agent.trainers.critic_summary import GAP
+from sweetrl_agent.trainers.running import report_skipped
 from sweetrl_agent.trainers.trl.on_disk import on_disk
-from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
+from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer, pad_id
 
 #: Arguments of a trainer that measures a loss on held-out rows after every epoch and keeps the model of the best.
 BEST_EPOCH = {
@@ -183,7 +184,7 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
     def __init__(self, *, args: SweetCriticConfig, processing_class: Any, **kwargs: Any) -> None:
         """As `DPOTrainer`; the collator is ours."""
         collator = DataCollatorForTurnPreference(
-            pad_token_id=_pad_id(processing_class), pad_to_multiple_of=args.pad_to_multiple_of
+            pad_token_id=pad_id(processing_class), pad_to_multiple_of=args.pad_to_multiple_of
         )
         super().__init__(args=args, processing_class=processing_class, data_collator=collator, **kwargs)
 
@@ -218,9 +219,7 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
             features=ENCODED,
             new_fingerprint="encoded",
         )
-        self.num_skipped = len(dataset) - len(kept)
-        if not len(kept):
-            raise ValueError(f"All {len(dataset)} pairs are longer than `max_length`={args.max_length} tokens; raise it.")
+        report_skipped(len(kept), len(dataset), args.max_length or 0)
         return kept
 
     def _set_signature_columns_if_needed(self) -> None:
@@ -364,10 +363,3 @@ def pair_trainer(
         callbacks=[LogsAtEpochs()] if kept else [],
         processing_class=load_tokenizer(start, model),
     )
-
-
-def _pad_id(tokenizer: Any) -> int:
-    pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
-    if pad_id is None:
-        raise ValueError("The tokenizer has neither a padding nor an end token; set `tokenizer.pad_token`.")
-    return int(pad_id)

@@ -14,6 +14,7 @@ from sweetrl_agent.data.chat import Chat, encode_hinted
 from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.data.pairs import hidden_by_turn
 from sweetrl_agent.trainers.muon import ModuleTrainer
+from sweetrl_agent.trainers.running import report_skipped
 
 Loss = Literal["regression", "value"]
 
@@ -72,8 +73,13 @@ def encoded_rows(
 
     Where the hidden information differs between turns, a dialogue has a part for each turn (`data.chat.encode_hinted`): its "side" says which dialogue of the
     row it is of. A dialogue that is not compared has a row for each. Rows with a part longer than `max_length` tokens are skipped.
+
+    Raises:
+        ColBenchError: If all are skipped.
     """
+    kept = total = 0
     for group in groups:
+        total += 1
         parts = []
         for i, row in enumerate(group):
             hidden = [row["hidden"]] if isinstance(row["hidden"], str) else row["hidden"]
@@ -81,7 +87,9 @@ def encoded_rows(
                 encoded = {"input_ids": dialogue.token_ids, "turn_ids": dialogue.turn_ids, "success": float(row["success"])}
                 parts.append({**encoded, "side": i})
         if all(len(part["input_ids"]) <= max_length for part in parts):
+            kept += 1
             yield from ({"sides": sides} for sides in ([parts] if len(group) > 1 else [[part] for part in parts]))
+    report_skipped(kept, total, max_length, "rows of dialogues")
 
 
 def _collate(rows: list[Row]) -> dict[str, Tensor]:

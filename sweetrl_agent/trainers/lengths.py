@@ -11,7 +11,7 @@ from typing import Any
 from colbench_gym.files import iter_rows
 from sweetrl_agent.config.packaged import FOLDER
 from sweetrl_agent.core.episode import Messages
-from sweetrl_agent.core.run import Run
+from sweetrl_agent.core.run import Run, demonstrated_tasks
 from sweetrl_agent.core.work import Lengths
 from sweetrl_agent.models.loading import load_tokenizer, system_prompt
 from sweetrl_agent.models.tiny import build_tokenizer
@@ -39,14 +39,14 @@ def known_dialogues(run: Run) -> tuple[list[Messages], str]:
 
 def _demonstrated(run: Run, count: int) -> list[Messages]:
     task, record = run.config.task, run.record
-    if task.demonstrations and not run.config.demonstrates_source:
-        rows = islice(demonstration_rows(run), count)
-        return [dialogue(row, repr(task.demonstrations), number) for number, row in rows]
+    if file := run.config.demonstration_file:
+        return [dialogue(row, repr(file), number) for number, row in islice(demonstration_rows(run), count)]
     if not record.has_demonstrations(task):
         return []
-    tasks = record.load_tasks(task.demonstrations, task) if task.demonstrations else run.train
     demonstrate = record.demonstrations if run.config.is_tiny else record.pretrained_demonstrations
-    return [talk["messages"] if isinstance(talk, dict) else talk for talk in demonstrate(tasks, count, run.seed)]
+    return [
+        talk["messages"] if isinstance(talk, dict) else talk for talk in demonstrate(demonstrated_tasks(run), count, run.seed)
+    ]
 
 
 def tokenizer_of(run: Run, dialogues: Sequence[Messages]) -> Any:

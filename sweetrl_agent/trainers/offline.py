@@ -9,7 +9,7 @@ from datasets import Dataset
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row
 from sweetrl_agent.core.episode import Episode, Messages
-from sweetrl_agent.core.run import Run
+from sweetrl_agent.core.run import Run, demonstrated_tasks
 from sweetrl_agent.data.chat import Chat, EncodedDialogue
 from sweetrl_agent.trainers.demonstration_file import demonstration_rows
 from sweetrl_agent.trainers.sft import ENCODED
@@ -24,16 +24,15 @@ def offline_episodes(run: Run) -> list[Episode]:
     Raises:
         ColBenchError: If a row is not an episode, is one of another environment, or none is left.
     """
-    count, file = run.config.sft.sft_dialogues, run.config.task.demonstrations
-    if not file or run.config.demonstrates_source:
-        where = f"The behaviour data of {run.config.task.env}"
-        tasks = run.record.load_tasks(file, run.config.task) if file else run.train
-        episodes = run.record.behaviour_episodes(tasks, count, run.seed)
-        for number, episode in enumerate(episodes, 1):
-            _check_turns(episode, where, number)
-    else:
+    count = run.config.sft.sft_dialogues
+    if file := run.config.demonstration_file:
         where = repr(file)
         episodes = [_episode(row, where, number) for number, row in demonstration_rows(run)]
+    else:
+        where = f"The behaviour data of {run.config.task.env}"
+        episodes = run.record.behaviour_episodes(demonstrated_tasks(run), count, run.seed)
+        for number, episode in enumerate(episodes, 1):
+            _check_turns(episode, where, number)
     played = [episode for episode in episodes if episode.turns and not episode.is_void]
     if not played:
         raise ColBenchError(f"{where} has no episode with a turn among its first {count} (`sft_dialogues`); give more.")

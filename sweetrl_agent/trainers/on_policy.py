@@ -108,6 +108,11 @@ class OnPolicyAlgorithm(Algorithm):
         """Whether the value head reads the hidden information, which the policy never does: the setting `asymmetric`, if there is one."""
         return bool(getattr(self.config, "asymmetric", False))
 
+    @property
+    def requires(self) -> frozenset[str]:  # type: ignore[override]
+        """See `Algorithm`: hidden information, if the value head reads it."""
+        return frozenset({"hidden"} if self.is_asymmetric else ())
+
     # ---- what a subclass defines ---------------------------------------------------------------------------------------------
 
     #: Whether `credit` credits the episodes that were played. False where it trains on others: `turn_credit` then says what a turn is worth.
@@ -129,8 +134,7 @@ class OnPolicyAlgorithm(Algorithm):
             batch: Episodes that differ in this turn and in what follows it.
             turns: The turn of each episode, counted from 1.
         """
-        credit = self.credit(batch)
-        parts = at_turns(credit.advantages, batch.episodes, turns, self.values_per_token)
+        parts = at_turns(self.credit(batch).advantages, batch.episodes, turns, self.values_per_token)
         return [sum(of_turn) / len(of_turn) for of_turn in parts]
 
     def credits(self, batch: Batch) -> Iterable[Credit]:
@@ -199,8 +203,7 @@ class OnPolicyAlgorithm(Algorithm):
         for step in range(1, len(self.metrics) + 1 if self.replay.capacity else 1):
             self.replay.add(map(Episode.from_row, read_rows(self._replay_file(step))))
         self._clock = StageClock(self.metrics)
-        counted = self.metrics[-1] if self.metrics else {}
-        self._costs = Counter({key: value for key, value in counted.items() if _is_cost(key)})
+        self._costs = Counter({key: value for key, value in [{}, *self.metrics][-1].items() if _is_cost(key)})
 
     def make_sampler(self, run: Run) -> Sampler:
         """What plays the training tasks of a run by the policies in training."""
@@ -217,8 +220,7 @@ class OnPolicyAlgorithm(Algorithm):
         played = self.play(iteration)
         valid = [episode for episode in played if not episode.is_void]
         updated = self.update(valid, iteration)
-        step = iteration + 1
-        spent = self.spent
+        step, spent = iteration + 1, self.spent
         costs = {key: spent[key] for key in (*COST_KEYS, *FURTHER_COSTS) if key in COST_KEYS or spent[key]}
         costs |= {key: cost for key, cost in spent.items() if "/" in key}
         given_away = reply_means(self.run.record, valid, {task.id: task for task in self.run.tasks})
@@ -352,11 +354,9 @@ class OnPolicyAlgorithm(Algorithm):
         reads = float(self.critic_learning_rate is not None)
         if self.uses_reference:
             reads += 1 if self.values_per_token else config.epochs
+        trained = training(*rows, batch, config.micro_batch, config.epochs, reads=reads - self.is_asymmetric)
         if self.is_asymmetric:  # passes without logits over hinted dialogues take the head's part
-            trained = training(*rows, batch, config.micro_batch, config.epochs, reads=reads - 1)
             trained += training(rows[0], rows[1] + lengths.hidden, 1, batch, config.micro_batch, config.epochs, reads=1)
-        else:
-            trained = training(*rows, batch, config.micro_batch, config.epochs, reads=reads)
         return {self.name: self.played_work(run, lengths) + trained}
 
     def played_work(self, run: Run, lengths: Lengths) -> Work:

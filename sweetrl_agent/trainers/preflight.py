@@ -132,7 +132,7 @@ def _packages(config: Config, stages: set[str]) -> Iterator[Package]:
 def _checks(run: Run, stages: Collection[str], disk: Check | None) -> Iterator[Check]:
     config, left = run.config, {*stages}
     yield from _model_checks(config, left)
-    if config.task.demonstrations and not config.demonstrates_source and config.has_sft and "sft" in left:
+    if config.demonstration_file and config.has_sft and "sft" in left:
         from sweetrl_agent.trainers.demonstration_file import file_dialogues
 
         yield partial(file_dialogues, run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,12 +13,14 @@ from typing import Any
 
 import torch
 
+from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.data.distributed import gradient_accumulation_steps, is_first, num_processes, sharding
 from sweetrl_agent.data.files import SECONDS
 from sweetrl_agent.models.loading import torch_dtype
 
+_log = logging.getLogger(__name__)
 CHECKPOINTS = "checkpoints"
 #: Metric: cumulative number of tokens processed by the model, including both sides of a pair and the user's messages.
 TRAINED_TOKENS = "num_input_tokens_seen"
@@ -27,6 +30,24 @@ SCORED_TOKENS = "scored_tokens"
 RANKED_TURNS = "ranked_turns"
 #: Metric: cumulative number of turns whose text the verifier has scored; absent where there are none.
 VERIFIED = "verified_turns"
+
+
+def report_skipped(kept: int, total: int, longest: int, what: str = "pairs") -> None:
+    """Warn of rows that are skipped because they are too long: none is cut.
+
+    Args:
+        kept: Number of rows that are kept.
+        total: Number of all rows.
+        longest: Maximum number of tokens.
+        what: What a row is, in the plural.
+
+    Raises:
+        ColBenchError: If none is kept.
+    """
+    if total and not kept:
+        raise ColBenchError(f"All {total} {what} have more than {longest} tokens; raise the maximum length of the stage.")
+    if kept < total:
+        _log.warning("%d of %d %s have more than %d tokens and are skipped.", total - kept, total, what, longest)
 
 
 class StageClock:

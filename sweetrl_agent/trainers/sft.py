@@ -1,6 +1,6 @@
 """SFT (behaviour cloning) on the agent's turns of demonstrated dialogues.
 
-It uses transformers' `Trainer` with TRL's collator instead of `SFTTrainer`: the latter's fused language-model head, designed for large
+Of the tiny model it uses transformers' `Trainer` with TRL's collator instead of `SFTTrainer`: the latter's fused language-model head, designed for large
 vocabularies on a GPU, takes twice the time of the plain loss for a tiny model on a CPU (measured: 3 against 7 steps per second).
 """
 

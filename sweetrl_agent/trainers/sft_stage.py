@@ -18,7 +18,7 @@ import transformers
 from sweetrl_agent.config.packaged import copy_to, differences
 from sweetrl_agent.core.environment import Demonstrations
 from sweetrl_agent.core.messages import system_message
-from sweetrl_agent.core.run import Run
+from sweetrl_agent.core.run import Run, demonstrated_tasks
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
@@ -35,14 +35,12 @@ def demonstrations(run: Run) -> Demonstrations:
     Raises:
         ColBenchError: If a row is not a dialogue, or the file is one that `file_dialogues` refuses.
     """
-    count, file = run.config.sft.sft_dialogues, run.config.task.demonstrations
-    if not file or run.config.demonstrates_source:
-        demonstrate = run.record.demonstrations if run.config.is_tiny else run.record.pretrained_demonstrations
-        tasks = run.record.load_tasks(file, run.config.task) if file else run.train
-        own: Any = demonstrate(tasks, count, run.seed)
-        where = f"The demonstrations of {run.config.task.env}"
-        return [dialogue(one if isinstance(one, dict) else {"messages": one}, where, i) for i, one in enumerate(own, 1)]
-    return file_dialogues(run)
+    if run.config.demonstration_file:
+        return file_dialogues(run)
+    demonstrate = run.record.demonstrations if run.config.is_tiny else run.record.pretrained_demonstrations
+    talks: Any = demonstrate(demonstrated_tasks(run), run.config.sft.sft_dialogues, run.seed)
+    where = f"The demonstrations of {run.config.task.env}"
+    return [dialogue(talk if isinstance(talk, dict) else {"messages": talk}, where, i) for i, talk in enumerate(talks, 1)]
 
 
 def train_initial(run: Run) -> None:

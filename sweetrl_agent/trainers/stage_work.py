@@ -96,8 +96,8 @@ def _sft(run: Run, lengths: Lengths) -> Work:
         return Work(f"none: {model.model} is the initial policy")
     if run.config.initial_policy == "packaged":
         return Work("none: the initial policy comes with the package")
-    count, file, batch = int(config.sft_dialogues), run.config.task.demonstrations, config.sft_batch
-    if file and not run.config.demonstrates_source:
+    count, file, batch = int(config.sft_dialogues), run.config.demonstration_file, config.sft_batch
+    if file:
         count = min(count, count_rows(Path(file)))
     text = f"{count:,} dialogues, batches of {batch} turns"
     if model.history < 0:

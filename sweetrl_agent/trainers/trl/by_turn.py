@@ -15,7 +15,7 @@ from torch.utils.data import Sampler
 from trl.trainer.dpo_trainer import DataCollatorForPreference
 
 from sweetrl_agent.policies.slots import has_plain_head
-from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
+from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer, pad_id
 
 
 class ByTurn(Sampler[int]):
@@ -64,7 +64,7 @@ class TurnwiseDPOTrainer(PrecomputingDPOTrainer):
     def __init__(self, *, model: Any, processing_class: Any, **kwargs: Any) -> None:
         """As `DPOTrainer`; the collator is ours."""
         if has_plain_head(model):
-            kwargs["data_collator"] = _Collator(pad_token_id=processing_class.pad_token_id)
+            kwargs["data_collator"] = _Collator(pad_token_id=pad_id(processing_class))
         super().__init__(model=model, processing_class=processing_class, **kwargs)
 
     def _get_train_sampler(self, train_dataset: Dataset | None = None) -> ByTurn:

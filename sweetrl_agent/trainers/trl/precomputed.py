@@ -7,7 +7,6 @@ file by a hash of all weights, which took over a minute for 8B beside an H100. T
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from trl import DPOTrainer
 from trl.models.utils import prepare_deepspeed
 from trl.trainer import dpo_trainer
 
-from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.messages import as_read, system_message
@@ -30,10 +28,9 @@ from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.distributed import is_first, refuse_other_sharding
 from sweetrl_agent.models.loading import system_prompt
+from sweetrl_agent.trainers.running import report_skipped
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
 from sweetrl_agent.trainers.trl.on_disk import left_on_disk, on_disk
-
-_log = logging.getLogger(__name__)
 
 
 class PrecomputingDPOTrainer(DPOTrainer):  # type: ignore[misc]
@@ -64,12 +61,7 @@ class PrecomputingDPOTrainer(DPOTrainer):  # type: ignore[misc]
         kept = dataset.filter(
             lambda row: len(row["prompt_ids"]) + max(len(row["chosen_ids"]), len(row["rejected_ids"])) <= longest
         )
-        if not len(kept):
-            raise ColBenchError(
-                f"All {len(dataset)} pairs have more than {longest} tokens; raise the maximum length of the stage."
-            )
-        if skipped := len(dataset) - len(kept):
-            _log.warning("%d of %d pairs have more than %d tokens and are skipped.", skipped, len(dataset), longest)
+        report_skipped(len(kept), len(dataset), longest)
         return kept
 
     def _precompute_ref_logps(self, dataset: Dataset, name: str, batch_size: int) -> Dataset:
@@ -115,3 +107,15 @@ def preference(row: Row, chat: Chat, arguments: ModelArguments) -> Row:
     turns = chat.turns(prompt, [row[side] for side in sides], [row.get(f"{side}_thought", "") for side in sides])
     ids = {side: chat.without_end(turn) if row.get(f"{side}_cut") else turn for side, turn in zip(sides, turns, strict=True)}
     return {"prompt_ids": chat.prompt(prompt), **{f"{side}_ids": turn for side, turn in ids.items()}}
+
+
+def pad_id(tokenizer: Any) -> int:
+    """Id of the token that fills up rows, which is masked: the end token, where there is none for it.
+
+    Raises:
+        ValueError: If there is neither.
+    """
+    pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+    if pad_id is None:
+        raise ValueError("The tokenizer has neither a padding nor an end token; set `tokenizer.pad_token`.")
+    return int(pad_id)

@@ -9,6 +9,7 @@ import torch
 from datasets import Dataset
 from transformers import TrainingArguments
 
+from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.hint import hint_message
 from sweetrl_agent.critics.heads import HeadCritic, TurnHead
@@ -113,9 +114,12 @@ def test_with_an_adapter_only_the_adapter_and_the_head_are_saved(tiny_model_fold
     assert one == pytest.approx(two, abs=1e-5) and one[0] != pytest.approx(one[1], abs=1e-3)
 
 
-def test_rows_with_a_dialogue_that_is_too_long_are_left_out(tiny_tokenizer):
+def test_rows_with_a_dialogue_that_is_too_long_are_left_out(tiny_tokenizer, caplog):
     good, bad = (len(Chat(tiny_tokenizer).sequences([*hint_message("c"), *side])[0].token_ids) for side in (GOOD, BAD))
     assert bad < good
     groups = [*pair_rows([{"hidden": "c", "chosen": GOOD, "rejected": BAD}]), [{"hidden": "c", "messages": BAD, "success": 0}]]
-    lengths = [len(list(encoded_rows(groups, Chat(tiny_tokenizer), "", longest))) for longest in (bad - 1, bad, good)]
-    assert lengths == [0, 1, 2]
+    lengths = [len(list(encoded_rows(groups, Chat(tiny_tokenizer), "", longest))) for longest in (bad, good)]
+    assert lengths == [1, 2]
+    assert f"1 of 2 rows of dialogues have more than {bad} tokens and are skipped" in caplog.text
+    with pytest.raises(ColBenchError, match=f"^All 2 rows of dialogues have more than {bad - 1} tokens"):
+        list(encoded_rows(groups, Chat(tiny_tokenizer), "", bad - 1))

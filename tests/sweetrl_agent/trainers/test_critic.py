@@ -15,6 +15,7 @@ import pytest
 import torch
 from datasets import Dataset
 
+from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.hint import HINT
 from sweetrl_agent.critics.credit import FORMS, SUM, turn_advantages
@@ -23,13 +24,13 @@ from sweetrl_agent.trainers.critic import (
     GAP,
     SweetCriticConfig,
     SweetCriticTrainer,
-    _pad_id,
     pair_trainer,
     turns_of_trajectories,
 )
 from sweetrl_agent.trainers.critic import trajectory_scores as torch_scores
 from sweetrl_agent.trainers.critic import turn_advantages as torch_advantages
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
+from sweetrl_agent.trainers.trl.precomputed import pad_id
 from tests.sweetrl_agent.plain_credit import bradley_terry_loss, trajectory_score
 
 REFERENCE_FILE = Path(__file__).parents[3] / "../shared/reference/credit_reference.py"
@@ -219,15 +220,20 @@ def test_a_critic_without_hidden_information_is_told_nothing(make_trainer, tiny_
     assert not any("<|system|>" in text for text in tiny_tokenizer.batch_decode(_batch(trainer)["input_ids"]))
 
 
-def test_long_pairs_are_left_out_whole(make_trainer):
+def test_long_pairs_are_left_out_whole(make_trainer, caplog):
+    def skipped(rows, longest):
+        caplog.clear()
+        kept = len(make_trainer(rows, max_length=longest).train_dataset)
+        assert (kept < len(rows)) == (f"{len(rows) - kept} of {len(rows)} pairs have more than {longest} tokens" in caplog.text)
+        return len(rows) - kept
+
     length = max(len(row[f"{side}_ids"]) for row in make_trainer().train_dataset for side in ("chosen", "rejected"))
-    assert make_trainer(max_length=length).num_skipped == 0
-    assert make_trainer(max_length=length - 1).num_skipped == 1
+    assert skipped(ROWS, length) == 0 and skipped(ROWS, length - 1) == 1
     by_turn = {**ROWS[1], "hidden": {"chosen": ["short"], "rejected": ["short", "a much longer text that was hidden later"]}}
     rows = [with_hidden_by_turn(ROWS[1]), by_turn]
     lengths = make_trainer(rows).train_dataset[1]["rejected_lengths"]
-    assert lengths[0] < lengths[1] and make_trainer(rows, max_length=lengths[1] - 1).num_skipped == 1
-    with pytest.raises(ValueError, match=r"^All 2 pairs are longer than `max_length`=5 tokens; raise it\.$"):
+    assert lengths[0] < lengths[1] and skipped(rows, lengths[1] - 1) == 1
+    with pytest.raises(ColBenchError, match=r"^All 2 pairs have more than 5 tokens; raise the maximum length of the stage\.$"):
         make_trainer(max_length=5)
 
 
@@ -352,10 +358,10 @@ def test_a_trainer_of_pairs_starts_from_a_model_which_is_the_reference_too(tiny_
 
 
 def test_padding_falls_back_on_the_end_token_and_is_missed_where_there_is_none():
-    assert _pad_id(SimpleNamespace(pad_token_id=0, eos_token_id=5)) == 0
-    assert _pad_id(SimpleNamespace(pad_token_id=None, eos_token_id=5)) == 5
+    assert pad_id(SimpleNamespace(pad_token_id=0, eos_token_id=5)) == 0
+    assert pad_id(SimpleNamespace(pad_token_id=None, eos_token_id=5)) == 5
     with pytest.raises(ValueError, match="^The tokenizer has neither a padding nor an end token; set `tokenizer.pad_token`.$"):
-        _pad_id(SimpleNamespace(pad_token_id=None, eos_token_id=None))
+        pad_id(SimpleNamespace(pad_token_id=None, eos_token_id=None))
 
 
 def test_the_last_turn_may_be_context_alone(make_trainer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 
 import pytest
 import torch
@@ -76,6 +77,14 @@ def test_loss_gradients_and_reference_are_those_of_shuffled_pairs(has_adapters, 
     assert len(gradients[0]) == len(gradients[1]) > 0
     for plain, by_turn in zip(*gradients, strict=True):
         assert torch.allclose(plain, by_turn, atol=1e-4, rtol=1e-3)
+
+
+def test_a_tokenizer_without_a_padding_token_fills_up_with_the_end(make_tiny_model, tiny_tokenizer, tmp_path):
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    tokenizer.pad_token = None
+    trainer = _trainer(TurnwiseDPOTrainer, make_tiny_model(3), tokenizer, tmp_path)
+    batch = trainer.data_collator([trainer.train_dataset[i] for i in range(len(PAIRS))])
+    assert set(batch["input_ids"][batch["attention_mask"] == 0].tolist()) == {tokenizer.eos_token_id}
 
 
 def test_a_dialogue_is_read_once_for_all_pairs_of_its_turn(make_tiny_model, tiny_tokenizer, tmp_path, monkeypatch):
