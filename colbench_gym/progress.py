@@ -13,6 +13,8 @@ from colbench_gym.files import write_json
 
 PROGRESS = "progress.json"
 REPORT_EVERY_S, WRITE_EVERY_S = 5.0, 2.0
+#: Share of the items after which the rest of the time is estimated. Dialogues that are played at once end together, so the first say little.
+LEAST_KNOWN = 0.25
 
 
 class _File:
@@ -85,10 +87,11 @@ class Progress:
             return
         self._last = now
         rate = (done - self._before) / max(now - self._start, 1e-9)
-        left = (
-            f", {(self._total - done) / rate:.0f} s left" if rate and done < self._total else f" in {now - self._start:.1f} s"
-        )
         shown = f"{rate:.0f}" if rate >= 1 else f"{rate:.2f}"
-        text = f"{self._done_word} {done} of {self._total} {self._unit}, {shown} {self._unit}/s{left}"
+        text = f"{self._done_word} {done} of {self._total} {self._unit}, {shown} {self._unit}/s"
+        if done == self._total:
+            text += f" in {now - self._start:.1f} s"
+        elif rate and done - self._before >= LEAST_KNOWN * (self._total - self._before):
+            text += f", {(self._total - done) / rate:.0f} s left"
         self._stream.write(f"\r{text}\x1b[K" + ("\n" if done == self._total else "") if self._stream.isatty() else text + "\n")
         self._stream.flush()
