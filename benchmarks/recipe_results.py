@@ -27,7 +27,7 @@ from colbench_gym.files import Row, read_object, read_rows, write_json
 from sweetrl_agent.config.pipeline import AGENTS
 from sweetrl_agent.evaluation.model_policies import read_run
 from sweetrl_agent.evaluation.recorded_run import open_recorded
-from sweetrl_agent.evaluation.wishes import summarize_wishes
+from sweetrl_agent.evaluation.wishes import counted_wishes, summarize_counts
 from sweetrl_agent.trainers.run import Run
 
 HEARD = "wishes_heard"
@@ -65,9 +65,12 @@ def over_seeds(runs: Mapping[str, Run]) -> Row:
     metric = run.record.metric
     episodes = ((seed, row) for seed, of in runs.items() for row in read_evaluation(of.path("evaluation.jsonl"), metric))
     of_splits = [{**row, "seed": seed} for seed, row in episodes if row["outcome"] != VOID]
-    agents, pairs = list[Row](), list[Row]()
-    for rows in ([{**row, "split": "all"} for row in of_splits], of_splits):
-        wishes = {(row["agent"], row["split"]): row for row in summarize_wishes(run, rows)}
+    agents, pairs, counted = list[Row](), list[Row](), counted_wishes(run, of_splits)
+    for together in (True, False):
+        as_one = {"split": "all"} if together else {}
+        rows = [{**row, **as_one} for row in of_splits]
+        summaries = summarize_counts(({**row, **as_one}, counts) for row, counts in counted)
+        wishes = {(row["agent"], row["split"]): row for row in summaries}
         of_agents = scores(rows, AGENTS, list(dict.fromkeys(row["split"] for row in rows)), metric)
         for agent, by_split in of_agents.items():
             agents += [

@@ -21,7 +21,7 @@ import json
 import logging
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -30,6 +30,7 @@ from typing import Any
 
 import sandboxes
 from colbench_gym.errors import ColBenchError, TaskError
+from colbench_gym.evaluation.summary import ANSWER_CUT, VOID
 from colbench_gym.files import write_rows
 from colbench_gym.progress import Progress
 from colbench_gym.reasoning import AUTO, Reasoning
@@ -61,11 +62,13 @@ class Attempt:
         index: Index of the row in its file, from 0; blank lines do not count.
         task: The task of the answer.
         answer: The answer; None if there is none.
+        known: The score of an episode whose answer was never to be graded: it is void, or the limit of tokens cut the answer.
     """
 
     index: int
     task: Task
     answer: str | None
+    known: Score | None = None
 
 
 def read_attempts(path: Path, on_error: OnError = "raise") -> Iterator[Attempt | RowError]:
@@ -82,13 +85,22 @@ def read_attempts(path: Path, on_error: OnError = "raise") -> Iterator[Attempt |
         index += len(skipped)
         skipped.clear()
         try:
-            yield Attempt(index, task_from_row(row, path, line), answer_from_row(row, path, line))
+            yield Attempt(index, task_from_row(row, path, line), answer_from_row(row, path, line), _known_score(row))
         except RowError as error:
             if on_error == "raise":
                 raise
             yield error
         index += 1
     yield from skipped
+
+
+def _known_score(row: Mapping[str, Any]) -> Score | None:
+    """The score of an evaluated episode that has no answer to grade; None for others."""
+    metrics = row.get("metrics")
+    outcome = (metrics if isinstance(metrics, dict) else row).get("outcome")
+    if outcome == VOID:
+        return Score(0.0, 0, VOID, (), "the episode is void: a service or the sandbox failed, not the agent")
+    return Score(0.0, 0, ANSWER_CUT, ()) if outcome == ANSWER_CUT else None
 
 
 def grade(attempts: Iterator[Attempt | RowError], unit_tests: UnitTests) -> Iterator[tuple[Task | None, Score]]:
@@ -102,7 +114,7 @@ def grade(attempts: Iterator[Attempt | RowError], unit_tests: UnitTests) -> Iter
     graded: deque[tuple[list[Attempt | RowError], Future[list[Score]]]] = deque()
     try:
         for batch in batches:
-            answers = [(row.task, row.answer) for row in batch if isinstance(row, Attempt)]
+            answers = [(row.task, row.answer) for row in batch if isinstance(row, Attempt) and row.known is None]
             graded.append((batch, pool.submit(unit_tests.score_many, answers)))
             if len(graded) == _BATCHES_AT_ONCE:
                 yield from _verdicts(*graded.popleft())
@@ -115,7 +127,10 @@ def grade(attempts: Iterator[Attempt | RowError], unit_tests: UnitTests) -> Iter
 def _verdicts(batch: Sequence[Attempt | RowError], scores: Future[list[Score]]) -> Iterator[tuple[Task | None, Score]]:
     verdicts = iter(scores.result())
     for row in batch:
-        yield (row.task, next(verdicts)) if isinstance(row, Attempt) else (None, Score(0.0, 0, MALFORMED, (), str(row)))
+        if isinstance(row, Attempt):
+            yield row.task, row.known or next(verdicts)
+        else:
+            yield None, Score(0.0, 0, MALFORMED, (), str(row))
 
 
 @dataclass
@@ -127,13 +142,15 @@ class Summary:
     tasks: list[int] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
     reasons: dict[str, list[int]] = field(default_factory=dict)
+    remarks: dict[str, list[int]] = field(default_factory=dict)
 
     def add(self, index: int, task: Task | None, score: Score) -> None:
         """Count one verdict. Rows that cannot be graded only count as an outcome."""
         self.outcomes[score.outcome] += 1
+        is_scored = task is not None and score.outcome not in (UNGRADABLE, VOID)
         if score.reason:
-            self.reasons.setdefault(score.reason, []).append(index)
-        if task is None or score.outcome == UNGRADABLE:
+            (self.remarks if is_scored else self.reasons).setdefault(score.reason, []).append(index)
+        if task is None or not is_scored:
             return
         self.tests_passed.append(score.tests_passed)
         self.successes.append(score.success)
@@ -149,9 +166,10 @@ class Summary:
             yield _rate("tests passed", sum(self.tests_passed) / n, mean_interval(self.tests_passed, groups), n)
             yield _rate("success", sum(self.successes) / n, rate_interval(self.successes, self.tasks), n)
         yield f"outcomes: {self._outcomes()}"
-        if self.reasons:
-            yield f"{sum(map(len, self.reasons.values()))} rows have no verdict (rows are counted from 0):"
-            for reason, rows in self.reasons.items():
+        for what, by_reason in (("no verdict", self.reasons), ("a call without an expected value", self.remarks)):
+            if by_reason:
+                yield f"{sum(map(len, by_reason.values()))} rows have {what} (rows are counted from 0):"
+            for reason, rows in by_reason.items():
                 yield f"  row {', '.join(map(str, rows))}: {reason}"
 
     def _outcomes(self) -> str:
@@ -227,7 +245,7 @@ def explanations(path: Path, out: Path, unit_tests: UnitTests) -> Iterator[str]:
         failed = (
             (row, score)
             for row, score in zip(read_attempts(path, "skip"), map(json.loads, lines), strict=True)
-            if isinstance(row, Attempt) and not score["success"] and score["outcome"] != UNGRADABLE
+            if isinstance(row, Attempt) and row.known is None and not score["success"] and score["outcome"] != UNGRADABLE
         )
         for batch in iter(lambda: list(islice(failed, _ROWS_AT_ONCE)), []):
             details = iter_details(unit_tests, [(row.task, row.answer) for row, _ in batch])
@@ -319,7 +337,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name, reason = sandboxes.resolve(asked)
         with shown_logs(given.log_level, "stderr"):
             _log.info("%s", _one_line(f"sandbox: {name} ({reason})"))
-            with sandboxes.make(name if isinstance(asked, str) else asked, workers=given.workers) as sandbox:
+            try:
+                made = sandboxes.make(name if isinstance(asked, str) else asked, workers=given.workers)
+            except (TypeError, ValueError) as error:
+                refuse(_one_line(error))
+            with made as sandbox:
                 unit_tests = UnitTests(sandbox, given.semantics, reasoning=given.reasoning)
                 summary = grade_file(given.file, given.out, unit_tests, given.on_error)
                 for line in chain(summary.lines(), explanations(given.file, given.out, unit_tests) if given.explain else ()):

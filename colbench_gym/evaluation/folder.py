@@ -200,7 +200,7 @@ def _episodes_of(results: Mapping[str, Any]) -> dict[tuple[str, str], int]:
 
 def _name_of(row: Mapping[str, Any]) -> str:
     """Name of the cell that a row belongs to."""
-    return f"{row.get('agent')}, {row.get('split')}, seed {row.get('seed')}"
+    return f"{row.get('agent')} / {row.get('split')} / seed {row.get('seed')}"  # no comma: `--redo` takes several names
 
 
 def without_address(human: Any) -> Any:

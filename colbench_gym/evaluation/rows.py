@@ -134,7 +134,7 @@ class RowFile:
         done = whole_batches(self.path, player.batch, len(keys), self.is_own)
         counts = Counter(map(is_void, self.rows()))
         held: list[Row] = []
-        for played in self._played(keys[done:], player, name, done):
+        for played in self._played(keys, player, name, done):
             held += [episode.row for episode in played]
             counts.update(is_void(episode.row) for episode in played)
             why = _too_many(counts, max_void, played)
@@ -152,24 +152,21 @@ class RowFile:
             append_rows(self.path, ({**self.label, **row} for row in rows))
 
     def _replay_void(self, player: Player, name: str) -> None:
-        """Replace void episodes by new ones. The file is written as a whole."""
+        """Replace void episodes by new ones. The file is written as a whole after every batch, so that a stopped command has lost none."""
         void = [key_of(row) for row in self.rows() if is_void(row)]
-        again = {
-            episode.key: {**self.label, **episode.row}
-            for played in self._played(void, player, f"{name}, void episodes again", 0)
-            for episode in played
-        }
-        if again:
-            write_rows(self.path, (again.get(key_of(row), row) if self.is_own(row) else row for row in iter_rows(self.path)))
+        for played in self._played(void, player, f"{name}, void episodes again", 0):
+            again = {episode.key: {**self.label, **episode.row} for episode in played}
+            rows = (again.get(key_of(row), row) if self.is_own(row) else row for row in iter_rows(self.path))
+            write_rows(self.path, rows)
 
     def _played(self, keys: Sequence[Key], player: Player, name: str, done: int) -> Iterator[list[Played]]:
-        """Play episodes, with those that were kept; yields batches. A void episode's reason is shown at its first occurrence."""
-        if not keys:
+        """Play episodes after the first `done`, with those that were kept; yields batches. A void episode's reason is shown at its first occurrence."""
+        if not keys[done:]:
             return
-        progress = Progress(done + len(keys), sys.stderr, f"{printable(name)}:", "episodes", done)
-        batches = [keys[start : start + player.batch] for start in range(0, len(keys), player.batch)]
+        progress = Progress(len(keys), sys.stderr, f"{printable(name)}:", "episodes", done)
+        batches = [keys[start : start + player.batch] for start in range(done, len(keys), player.batch)]
         shown = set[str]()
-        with self._kept() as kept:
+        with self._kept(keys) as kept:
             missing = [[key for key in batch if key not in kept] for batch in batches]
             ended = itertools.count(done + 1)
             played = player.play([batch for batch in missing if batch], lambda: progress.show(next(ended)))
@@ -180,22 +177,30 @@ class RowFile:
                 yield episodes
 
     @contextmanager
-    def _kept(self) -> Iterator[dict[Key, Played]]:
-        """Valid episodes that ended before a service went down; those that end before it does so again are kept too."""
-        path = self.path.with_suffix(".unfinished.jsonl")
-        kept = {
-            key_of(entry["row"]): Played(entry["row"])
-            for entry in iter_rows(path, ("label", "row"))
-            if entry["label"] == self.label
-        }
+    def _kept(self, keys: Sequence[Key]) -> Iterator[dict[Key, Played]]:
+        """Valid ones of these episodes that ended before a service went down; those that end before it does so again are kept too.
+
+        Others stay in the file: those of other labels, and, while void episodes are played again, those that are still to be played.
+        """
+        path, asked = self.path.with_suffix(".unfinished.jsonl"), {*keys}
+        kept, others = dict[Key, Played](), list[Row]()
+        for entry in iter_rows(path, ("label", "row")):
+            if entry["label"] == self.label and key_of(entry["row"]) in asked:
+                kept[key_of(entry["row"])] = Played(entry["row"])
+            else:
+                others.append(entry)
         try:
             yield kept
         except StoppedError as error:
             ended = {**kept, **{episode.key: episode for episode in error.played}}
-            if ended:
-                write_rows(path, ({"label": self.label, "row": episode.row} for episode in ended.values()))
+            others += [{"label": self.label, "row": episode.row} for episode in ended.values()]
+            if others:
+                write_rows(path, others)
             raise
-        path.unlink(missing_ok=True)
+        if others:
+            write_rows(path, others)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def key_of(row: Mapping[str, Any]) -> Key:

@@ -16,21 +16,24 @@ from colbench_gym.scoring.answer import MAX_PART_CHARS
 from colbench_gym.scoring.python_names import Definition, definition, is_main_guard, module_statements
 from colbench_gym.tasks.task import Task
 
+#: Patterns that a program in another language has one after the other. Each takes time in proportion to the length of the text: `\s*` at the beginning of a line would
+#: go on over the lines below, again for each of them.
 _LANGUAGES = {
-    "JavaScript": r"\bfunction\s*\w*\s*\([^()\n]*\)\s*\{|\b(?:const|let|var)\s+\w+\s*=|=>\s*\{|console\.log",
-    "Java or C#": r"\b(?:public|private|static)\s+\w+(?:<\w+>)?\s+\w+\s*\(|System\.out",
-    "C or C++": r"#include\b|\b(?:int|double|float|void|char|auto)\s+\w+\s*\([^)\n]*\)\s*\{",
-    "Rust": r"\bfn\s+\w+\s*\(",
-    "Go": r"\bfunc\s+\w+\s*\(",
-    "Ruby": r"^\s*def\s+\w+[^:\n]*\n(?:.*\n)*?\s*end\b",
-    "SQL": r"^\s*(?:SELECT|CREATE|INSERT)\b",
-    "R": r"<-\s*function",
+    "JavaScript": (r"\bfunction\s*+\w*+\s*+\([^()\n]*\)\s*\{|\b(?:const|let|var)\s+\w+\s*=|=>\s*\{|console\.log",),
+    "Java or C#": (r"\b(?:public|private|static)\s+\w+(?:<\w+>)?\s+\w+\s*\(|System\.out",),
+    "C or C++": (r"#include\b|\b(?:int|double|float|void|char|auto)\s+\w+\s*\([^()\n]*\)\s*\{",),
+    "Rust": (r"\bfn\s+\w+\s*\(",),
+    "Go": (r"\bfunc\s+\w+\s*\(",),
+    "Ruby": (r"^[ \t]*+def\s+\w+[^:\n]*$", r"^[ \t]*+end\b"),
+    "SQL": (r"^[ \t]*+(?:SELECT|CREATE|INSERT)\b",),
+    "R": (r"<-\s*function",),
 }
 _CODE = re.compile(
-    r"^\s*(?:(?:async\s+)?def\b|class\s+\w|import\s+\w|from\s+\w+\s+import|return\b|\w+\s*=[^=]|@\w|[\w.]+\(.*\)\s*$)",
+    r"^[ \t]*+(?:(?:async\s+)?def\b|class\s+\w|import\s+\w|from\s+\w+\s+import|return\b|\w++[ \t]*+=[^=]|@\w|[\w.]++\(.*\)[ \t]*$)",
     re.MULTILINE,
 )
-_MARKED = re.compile(r"^\s*(?:\d+\s*[:.|)]?|\+|In \[\d+\]:)\s*def\s|^@@ |^[+]{3} ", re.MULTILINE)
+_MARKED = re.compile(r"^[ \t]*+(?:\d++[ \t]*+[:.|)]?+|\+|In \[\d++\]:)[ \t]*+def\s|^@@ |^[+]{3} ", re.MULTILINE)
+_WHOLE_HEAD = re.compile(r"^[ \t]*+def\s+\w+\s*\(.*:[ \t]*$", re.MULTILINE)
 _CUT = (
     "was never closed",
     "unterminated",
@@ -78,10 +81,8 @@ def _failed(calls: Sequence[str]) -> Counter[str]:
 
 def _of_text(name: str, source: str, error: BaseException) -> str:
     """The fault of an answer that does not parse."""
-    language = next(
-        (name_of_language for name_of_language, pattern in _LANGUAGES.items() if re.search(pattern, source, re.MULTILINE)), ""
-    )
-    if language and not re.search(r"^\s*def\s+\w+\s*\(.*:\s*$", source, re.MULTILINE):
+    language = next((spoken for spoken, patterns in _LANGUAGES.items() if _has_in_order(patterns, source)), "")
+    if language and not _WHOLE_HEAD.search(source):
         return f"The answer is written in {language}, it seems; `{name}` has to be a Python function."
     if _MARKED.search(source):
         return "The lines of the program begin with numbers, prompts or the signs of a diff; give its code alone."
@@ -94,6 +95,17 @@ def _of_text(name: str, source: str, error: BaseException) -> str:
     is_cut = any(part in message for part in _CUT) and (line >= len(lines) or "expected" not in message)
     cut = " It ends in the middle: a limit of tokens may have cut it." if is_cut else ""
     return f"The program does not parse: {_clip(message)}, line {line}.{cut}"
+
+
+def _has_in_order(patterns: Sequence[str], source: str) -> bool:
+    """Whether a text has a match of each pattern behind that of the pattern before."""
+    place = 0
+    for pattern in patterns:
+        match = re.compile(pattern, re.MULTILINE).search(source, place)
+        if match is None:
+            return False
+        place = match.end()
+    return True
 
 
 def _of_names(name: str, tree: ast.Module) -> str:

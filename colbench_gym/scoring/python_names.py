@@ -52,10 +52,15 @@ class Names:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a node stands: the names of the functions around it, and whether there is such a function."""
+    """Where a node stands: the names of the functions around it, those of a class that it is directly in, and whether there is such a function."""
 
     local: frozenset[str] = frozenset()
+    of_class: frozenset[str] = frozenset()
     is_inside: bool = False
+
+    def knows(self, name: str) -> bool:
+        """Whether a name is not the module's."""
+        return name in self.local or name in self.of_class
 
 
 def names_of(node: ast.AST) -> Names:
@@ -69,10 +74,12 @@ def names_of(node: ast.AST) -> Names:
             continue
         if isinstance(current, ast.Name):
             _note(current.id, isinstance(current.ctx, ast.Load), place, names)
+        if isinstance(current, ast.AugAssign) and isinstance(current.target, ast.Name):
+            _note(current.target.id, True, place, names)  # it is read before it is bound
         for name in _bound(current):
             _note(name, False, place, names)
         for name in _changed(current):
-            if name not in place.local:
+            if not place.knows(name):
                 (names.later if place.is_inside else names.changes).add(name)
         waiting += ((child, place) for child in ast.iter_child_nodes(current))
     return names
@@ -87,7 +94,7 @@ def _bound(node: ast.AST) -> Iterator[str]:
 
 
 def _note(name: str, is_use: bool, place: _Place, names: Names) -> None:
-    if name in place.local:
+    if place.knows(name):
         return
     if is_use:
         names.uses.add(name)
@@ -108,7 +115,14 @@ def _in_scope(node: ast.AST, place: _Place, names: Names) -> Iterator[tuple[ast.
         outside: list[ast.AST] = list(node.decorator_list)
         outside += [node.args, *filter(None, [node.returns])] if isinstance(node, _Function) else [*node.bases, *node.keywords]
         yield from ((child, place) for child in outside)
-    inner = _Place(place.local | _own_names(node, body), place.is_inside or isinstance(node, _Function | ast.Lambda))
+    elif isinstance(node, ast.Lambda):
+        yield node.args, place  # its defaults
+        body = [node.body]
+    bound, is_function = _own_names(node, body), isinstance(node, _Function | ast.Lambda)
+    if isinstance(node, ast.ClassDef):  # its methods do not see the names of its body
+        inner = _Place(place.local, bound, place.is_inside)
+    else:
+        inner = _Place(place.local | bound, frozenset() if is_function else place.of_class, place.is_inside or is_function)
     yield from ((child, inner) for child in body)
 
 

@@ -172,7 +172,7 @@ class ClipSimilarity(PictureSimilarity):
                 self._loaded = model.eval(), CLIPImageProcessor.from_pretrained(self.model, trust_remote_code=False)
             except (ImportError, OSError, ValueError) as error:
                 raise ScoringError(
-                    f"CLIP cannot be loaded from {self.model!r} ({str(error).splitlines()[0]}). Give a folder that holds it "
+                    f"CLIP cannot be loaded from {self.model!r} ({': '.join([type(error).__name__, *str(error).splitlines()[:1]])}). Give a folder that holds it "
                     "(`clip:FOLDER`), or take 'encoder' or 'blocks', which need no hub."
                 ) from error
         return self._loaded

@@ -95,5 +95,5 @@ def page_task(row: Mapping[str, Any], number: int) -> Task:
 
 
 def _not_reached(what: str, error: Exception, instead: str) -> TaskError:
-    reason = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    reason = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
     return TaskError(f"Could not get {what} from the hub ({reason}). Without a network, {instead}")

@@ -58,7 +58,7 @@ def results_of(command: Callable[[], int], settings: Mapping[str, Any], output: 
 
     Args:
         command: Runs it and returns an exit status.
-        settings: The settings that it has.
+        settings: The settings that it has; those of their file `config` have less weight.
         output: Default of its folder, which the settings may override.
 
     Returns:
@@ -69,9 +69,14 @@ def results_of(command: Callable[[], int], settings: Mapping[str, Any], output: 
     """
     if command():
         raise CommandError("The run would fail, for the reasons printed above.")
-    if settings.get("dry_run"):
+    from sweetrl_agent.config import files
+    from sweetrl_agent.config.reading import flat
+
+    in_file = flat(files.read(str(settings["config"]))) if "config" in settings else {}
+    used = {"output": output, **in_file, **settings}
+    if used.get("dry_run"):
         return {}
-    results: dict[str, Any] = json.loads((Path(settings.get("output", output)) / "results.json").read_text(encoding="utf-8"))
+    results: dict[str, Any] = json.loads((Path(used["output"]) / "results.json").read_text(encoding="utf-8"))
     return results
 
 

@@ -32,15 +32,15 @@ def failures_of(run: Evaluated, rows: Iterable[Row]) -> list[Row]:
         return []
     tasks = tasks_of(run)
     return [
-        {**{name: row[name] for name in ADDRESS}, **asdict(run.record.failure(row, tasks[row["task_id"]], run.config))}
+        {**{name: row[name] for name in ADDRESS}, **asdict(run.record.failure(row, task, run.config))}
         for row in rows
-        if row["task_id"] in tasks
+        if (task := tasks.get((row["split"], row["task_id"])))
     ]
 
 
-def tasks_of(run: Evaluated) -> dict[str, Any]:
-    """The held-out tasks of a run, by id."""
-    return {task.id: task for of_split in run.held_out.values() for task in of_split}
+def tasks_of(run: Evaluated) -> dict[tuple[str, str], Any]:
+    """The held-out tasks of a run, by split and id: rows of files of the same name have the same ids."""
+    return {(split, task.id): task for split, of_split in run.held_out.items() for task in of_split}
 
 
 def summarize_failures(kinds: Sequence[FailureKind], failures: Sequence[Row]) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def explain_shown(run: Evaluated, rows: Sequence[Row], failures: Sequence[Row]) 
     chosen = [row for row in shown_records(rows, scored_keys(run), kinds) if kinds.get(key_of(row), VOID) != VOID]
     tasks = tasks_of(run)
     try:
-        explained = run.record.explain([(row, tasks[row["task_id"]]) for row in chosen], run.config)
+        explained = run.record.explain([(row, tasks[row["split"], row["task_id"]]) for row in chosen], run.config)
     except ColBenchError as error:
         print(f"The report does not explain single answers: {error}")
         explained = []

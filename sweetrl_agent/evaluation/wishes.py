@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
@@ -25,18 +25,29 @@ def summarize_wishes(run: Evaluated, rows: Sequence[Row]) -> list[Row]:
         human stated, mean over episodes) and "written" (share of the heard ones that the answer does, mean over the episodes that heard one), both with an
         interval over tasks, "heard_ci95" and "written_ci95". [] if the environment does not know, or its sandbox is not available, which is printed.
     """
+    return summarize_counts(counted_wishes(run, rows))
+
+
+def counted_wishes(run: Evaluated, rows: Sequence[Row]) -> list[tuple[Row, WishCounts]]:
+    """The episodes with known wishes, and the counts of each; see `summarize_wishes`."""
     tasks = tasks_of(run)
-    played = [row for row in rows if row["outcome"] != VOID and row["task_id"] in tasks]
+    known = [(row, tasks[row["split"], row["task_id"]]) for row in rows if (row["split"], row["task_id"]) in tasks]
+    played = [(row, task) for row, task in known if row["outcome"] != VOID]
     try:
-        all_counts = run.record.wish_counts([(row, tasks[row["task_id"]]) for row in played], run.config) if played else []
+        all_counts = run.record.wish_counts(played, run.config) if played else []
     except ColBenchError as error:
         print(f"The report does not say what was heard and written down: {error}")
         return []
+    counted = zip(played, all_counts, strict=False)
+    return [(row, counts) for (row, _), counts in counted if counts is not None and counts.wishes]
+
+
+def summarize_counts(counted: Iterable[tuple[Row, WishCounts]]) -> list[Row]:
+    """The summary of episodes, by the agent and the split of their rows."""
     groups: dict[tuple[str, str], list[tuple[str, WishCounts]]] = {}
-    for row, counts in zip(played, all_counts, strict=False):
-        if counts is not None and counts.wishes:
-            groups.setdefault((row["agent"], row["split"]), []).append((row["task_id"], counts))
-    return [{"agent": agent, "split": split, **_summary(counts)} for (agent, split), counts in groups.items()]
+    for row, counts in counted:
+        groups.setdefault((row["agent"], row["split"]), []).append((row["task_id"], counts))
+    return [{"agent": agent, "split": split, **_summary(of_group)} for (agent, split), of_group in groups.items()]
 
 
 def _summary(episodes: Sequence[tuple[str, WishCounts]]) -> dict[str, Any]:

@@ -341,7 +341,8 @@ def load_splits(config: Config) -> tuple[tuple[Any, ...], dict[str, tuple[Any, .
     shared = {task.id for task in tasks} & {task.id for of_split in held_out.values() for task in of_split}
     if shared:
         raise ValueError(
-            f"{len(shared)} tasks are both in `tasks` and held out, e.g. {min(shared)!r}; give slices that do not overlap."
+            f"{len(shared)} tasks are both in `tasks` and held out, e.g. {min(shared)!r}; give slices that do not overlap, and files of different names: a row's id is its "
+            "file's name and its number."
         )
     contents = {getattr(task, "content", task.id) for task in tasks}
     if again := [

@@ -92,6 +92,39 @@ def test_the_released_semantics_keep_all_rows_in_the_means(write, task_row, tmp_
     assert [score["tests_passed"] for score in _scores(out)] == [0.0, 0.9, 0.9]  # None passes nothing
     text = capsys.readouterr().out
     assert "3 rows of 2 tasks graded\n" in text and "row 0: 'total([0, 0.125])' gives no value (IndexError)" in text
+    assert "3 rows have a call without an expected value (rows are counted from 0):\n" in text and "no verdict" not in text
+
+
+@pytest.mark.parametrize("place", ["row", "metrics"])
+def test_void_episodes_and_cut_answers_of_an_evaluation_are_not_graded(place, write, task_row, tmp_path, capsys):
+    def evaluated(outcome, answer):
+        return {
+            "task": task_row,
+            "answer": answer,
+            **({"outcome": outcome} if place == "row" else {"metrics": {"outcome": outcome}}),
+        }
+
+    rows = [
+        evaluated("passed", RIGHT),
+        evaluated("void", "What is x?"),
+        evaluated("answer_cut", RIGHT),
+        evaluated("wrong", RIGHT),
+    ]
+    out = tmp_path / "scores.jsonl"
+    assert main([str(write(*rows)), "--out", str(out), "--sandbox", "embedded", "--explain"]) == 0
+    assert [(score["outcome"], score["success"]) for score in _scores(out)] == [
+        ("passed", 1), ("void", 0), ("answer_cut", 0), ("passed", 1),
+    ]  # fmt: skip
+    text = capsys.readouterr().out
+    assert "3 rows of 1 tasks graded, 1 left out of the means\n" in text and "n = 3)" in text
+    assert "row 1: the episode is void" in text
+
+
+@pytest.mark.parametrize("spec", ['{"name": "embedded", "foo": 1}', '{"name": "embedded", "workers": 0}'])
+def test_wrong_arguments_of_a_sandbox_are_a_sentence(spec, write, task_row, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([str(write(task_row)), "--out", str(tmp_path / "scores.jsonl"), "--sandbox", spec])
+    assert ended.value.code == 2 and "foo" in (said := capsys.readouterr().err) or "workers" in said
 
 
 def test_a_malformed_row_stops_before_anything_runs(write, task_row, tmp_path, capsys, humans):

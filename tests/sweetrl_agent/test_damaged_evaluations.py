@@ -148,11 +148,12 @@ def test_changed_tasks_are_refused_and_redo_is_the_way_out(command, change, plac
     write_rows(place / "rows.jsonl", changed)
     assert command.main(_words(folder)) == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
-        f"error: rows.jsonl has changed since stage 'random, rows, seed 0' of {folder} read it; restore it, give `--redo 'random, rows, seed 0'` to do "
+        f"error: rows.jsonl has changed since stage 'random / rows / seed 0' of {folder} read it; restore it, give `--redo 'random / rows / seed 0'` to do "
         "that stage and what follows from it again, or another `--output`."
     )
     assert (folder / "results.json").read_bytes() == before
-    assert command.main(_words(folder, "--redo", "random")) == 0  # the oracle has read the same file
+    advised = ["--redo", "random / rows / seed 0"]
+    assert command.main(_words(folder, *advised)) == 0  # the oracle has read the same file
     results = json.loads((folder / "results.json").read_text())
     assert {results[name]["rows"]["n"] for name in POLICIES} == {2 * len(changed)} == {results["differences"][0]["n"]}
     assert len(read_rows(folder / "evaluation.jsonl")) == 4 * len(changed)
@@ -168,7 +169,7 @@ def test_a_changed_file_is_noticed_while_the_evaluation_is_unfinished(command, p
     write_rows(folder / "evaluation.jsonl", read_rows(folder / "evaluation.jsonl")[:3])
     write_rows(place / "rows.jsonl", _reworded(_rows()))
     assert command.main(_words(folder)) == 2
-    assert "error: rows.jsonl has changed since stage 'random, rows, seed 0'" in capsys.readouterr().err
+    assert "error: rows.jsonl has changed since stage 'random / rows / seed 0'" in capsys.readouterr().err
 
 
 @BOTH
@@ -177,7 +178,7 @@ def test_rows_of_other_policies_count_too(command, place, copied, capsys):
     write_rows(place / "rows.jsonl", _rows()[:2])
     words = [word for word in _words(folder) if word != "oracle"]
     assert command.main(words) == 2
-    assert "error: rows.jsonl has changed since stage 'random, rows, seed 0'" in capsys.readouterr().err
+    assert "error: rows.jsonl has changed since stage 'random / rows / seed 0'" in capsys.readouterr().err
 
 
 @BOTH
@@ -187,7 +188,7 @@ def test_a_changed_policy_of_the_users_own_is_refused(command, place, tmp_path, 
     (place / "own_policy_for_damage.py").write_text("def asks(messages):\n    return 'Other?'\n")
     assert command.main(words) == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith(f"error: {place / 'own_policy_for_damage.py'} has changed since stage 'asks, rows, seed 0'")
+    assert said.startswith(f"error: {place / 'own_policy_for_damage.py'} has changed since stage 'asks / rows / seed 0'")
 
 
 @BOTH
@@ -209,7 +210,7 @@ def test_a_changed_file_that_a_module_says_it_reads_is_refused(command, place, t
         assert (
             capsys.readouterr()
             .err.splitlines()[-1]
-            .startswith(f"error: {place / shown} has changed since stage 'asks, rows, seed 0'")
+            .startswith(f"error: {place / shown} has changed since stage 'asks / rows / seed 0'")
         )
         (place / name).write_text(before)
         assert command.main(words) == 0
@@ -248,7 +249,8 @@ def test_a_changed_model_folder_is_refused(tiny_model_folder, tmp_path, capsys):
     edited(model / "generation_config.json")
     assert evaluate.main(words) == 2
     assert (
-        f"error: {model} has changed since stage 'model, rows, seed 0' of {tmp_path / 'e'} read it; " in capsys.readouterr().err
+        f"error: {model} has changed since stage 'model / rows / seed 0' of {tmp_path / 'e'} read it; "
+        in capsys.readouterr().err
     )
 
 

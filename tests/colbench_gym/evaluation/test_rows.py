@@ -87,6 +87,29 @@ def test_void_episodes_are_played_again_in_place_and_others_are_kept(file):
     assert list(other.rows()) == before and read_rows(file.path)[:6] == before
 
 
+def test_void_episodes_that_were_played_again_are_there_when_a_service_goes_down(file):
+    file.play(KEYS, Player(void="bdf"), "a")
+    with pytest.raises(StoppedError):
+        file.play(KEYS, Player(down="f"), "a", replay_void=True)
+    assert [found["task_id"] for found in file.rows() if is_void(found)] == ["f"]
+    player = Player()
+    file.play(KEYS, player, "a", replay_void=True)
+    assert player.asked == ["f"] and not any(map(is_void, file.rows()))
+
+
+def test_playing_void_episodes_again_leaves_what_was_kept(file):
+    other = RowFile(file.path, {**LABEL, "agent": "b"})
+    for of_agent, down, ended in ((other, "b", "c"), (file, "d", "ef")):
+        with pytest.raises(StoppedError):
+            of_agent.play(KEYS, Player(void="a" * (of_agent is file), down=down, ended=ended), "a")
+    player = Player()
+    file.play(KEYS, player, "a", replay_void=True)
+    assert player.asked == ["a", "d"] and not any(map(is_void, file.rows())), "e and f had ended"
+    player = Player()
+    other.play(KEYS, player, "b")
+    assert player.asked == ["b", "d", "e", "f"] and not file.path.with_suffix(".unfinished.jsonl").exists()
+
+
 def test_too_many_void_episodes_end_it(file):
     keys = [Key(f"{number}", 0) for number in range(LEAST_EPISODES)]
     void = [key.task_id for key in keys[:21]]

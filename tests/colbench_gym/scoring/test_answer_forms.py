@@ -151,3 +151,41 @@ def test_the_released_rule_is_as_released():
     with sandboxes.make("embedded") as sandbox:
         assert UnitTests(sandbox, "released").score(ADD_ONE, answer).success == 0
         assert UnitTests(sandbox).score(ADD_ONE, answer).success == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("STEP = 0", "STEP += 1\n\ndef f(x):\n    return x + STEP"),
+        (
+            "RATE = 1",
+            "class Shop:\n    RATE = 5\n\n    def rate(self):\n        return RATE\n\ndef f(x):\n    return x + Shop().rate()",
+        ),
+        ("k = 1", "add = lambda x, k=k: x + k\n\ndef f(x):\n    return add(x)"),
+        ("rates = [1]", "class Shop:\n    total = sum(rate for rate in rates)\n\ndef f(x):\n    return x + Shop.total"),
+    ],
+)
+def test_a_definition_of_an_earlier_block_is_taken_where_python_reads_it(first, second):
+    """An operator reads what it binds, a method does not see the names of its class, a default belongs to the place of the lambda."""
+    (score,) = _graded([(ADD_ONE, f"First:\n\n```python\n{first}\n```\n\nThen:\n\n```python\n{second}\n```")])
+    assert score.outcome == "passed"
+
+
+LONG = 19_000
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("x y" + "\n" * LONG + "z w", "has no Python code"),
+        ("1" + " " * LONG + "x", "has no Python code"),
+        ("def a\n" * 1500 + "\n" * (LONG // 2) + "x (", "does not parse"),
+        ("function" + " " * LONG + "x y", "has no Python code"),
+        ("int a(" * (LONG // 6), "has no Python code"),
+        ("def a b\n" * 1000 + "\n" * (LONG // 2) + "end", "written in Ruby"),
+        ("x(" + ")" * LONG + " y", "has no Python code"),
+    ],
+)
+def test_the_fault_of_a_long_text_takes_no_longer_than_its_length(text, says):
+    """Two of these took more than a minute, by patterns that tried every blank line again."""
+    assert says in fault(ADD_ONE, text, text, ())

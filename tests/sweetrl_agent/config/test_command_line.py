@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sweetrl_agent.config import files
+from sweetrl_agent.config.command_line import results_of
 from sweetrl_agent.evaluation.main_job import parse
 from sweetrl_agent.train import main
 
@@ -72,3 +73,15 @@ def test_a_file_with_a_setting_twice_is_refused(tmp_path, text, name):
     (tmp_path / "twice.yaml").write_text(text)
     with pytest.raises(ValueError, match=f"^`config` has `{name}` twice; a setting is given once.$"):
         files.read(str(tmp_path / "twice.yaml"))
+
+
+def test_results_are_those_of_the_folder_that_a_file_names(tmp_path):
+    (tmp_path / "file.yaml").write_text(f"output: {tmp_path / 'named'}\ndry_run: false\n")
+    (tmp_path / "dry.yaml").write_text("dry_run: true\n")
+    for folder in ("named", "given"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "results.json").write_text(f'{{"of": "{folder}"}}')
+    in_file = {"config": tmp_path / "file.yaml"}
+    assert results_of(lambda: 0, in_file, "runs/other") == {"of": "named"}
+    assert results_of(lambda: 0, {**in_file, "output": tmp_path / "given"}, "runs/other") == {"of": "given"}
+    assert results_of(lambda: 0, {"config": tmp_path / "dry.yaml"}, "runs/other") == {}
