@@ -35,6 +35,7 @@ class Mine(OnPolicyAlgorithm):
     """GRPO (arXiv:2402.03300)."""
 
     name, title, Config = "mine", "GRPO, once more", MineConfig
+    averages_over = "dialogues"
 
     def credit(self, batch: Batch) -> Credit:
         """One number for every turn of every episode; the episodes of a task form a group."""

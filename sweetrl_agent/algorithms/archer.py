@@ -121,6 +121,7 @@ class Archer(OnPolicyAlgorithm):
     """ArCHer; see the module's docstring."""
 
     name, title, Config, credits_played = "archer", "ArCHer", ArcherConfig, False
+    averages_over = "dialogues"
     values: UtteranceValues
     double: SlowlyFollowed
     reader: UtteranceReader
@@ -146,9 +147,9 @@ class Archer(OnPolicyAlgorithm):
         self.double = SlowlyFollowed(self.values, config.critic_rate, config.polyak)
         return self.double.trainables
 
-    def learn(self, run: Run) -> None:
-        """See `OnPolicyAlgorithm`; also writes the critic, archer/critic/, for `collab`."""
-        super().learn(run)
+    def save(self, run: Run) -> None:
+        """See `OnPolicyAlgorithm`; also the critic, archer/critic/, for `collab`."""
+        super().save(run)
         self.values.save(run.path(f"{self.name}/critic"))
 
     def update_critic(self, batch: Batch) -> Mapping[str, float]:

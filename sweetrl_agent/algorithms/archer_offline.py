@@ -165,7 +165,7 @@ class ArcherOffline(Algorithm):
         tokenizer, episodes = load_tokenizer(run.initial_model, arguments), offline_episodes(run)
         instructions = system_message(system_prompt(arguments))
         encoded = Chat(tokenizer, arguments.reasoning).all_sequences(
-            [[*instructions, *episode.messages_with_thoughts] for episode in episodes], history=arguments.history
+            [[*instructions, *episode.messages_to_imitate] for episode in episodes], history=arguments.history
         )
         transformers.set_seed(run.seed)
         data = utterance_data(episodes, encoded, config.max_tokens, config.reward_scale)

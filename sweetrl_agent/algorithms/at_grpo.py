@@ -66,6 +66,7 @@ class ATGRPO(GRPO):
     """AT-GRPO; see the module's docstring."""
 
     name, title, Config, credits_played = "at_grpo", "AT-GRPO", ATGRPOConfig, False
+    averages_over = "dialogues"
     counts_skipped = True  # Adam would take a full step along the noise of a single group that differs
 
     @property
@@ -121,7 +122,10 @@ class ATGRPO(GRPO):
             raise ColBenchError(
                 f"{self.name!r} compares candidates for a turn, and a recorded dialogue has one: it gives no credit."
             )
-        return standardized([_earned(episode, turn) for episode, turn in zip(batch.episodes, turns, strict=True)])
+        states = list(zip(batch.episodes, turns, strict=True))
+        local = batch.verify(states) if self.config.local else [0.0] * len(states)
+        earned = [_earned(*state) + self.config.local * of_verifier for state, of_verifier in zip(states, local, strict=True)]
+        return standardized(earned)
 
     def policy_loss(self, tokens: ActionTokens) -> Tensor:
         """GRPO's loss of the candidates; the turns before them are context."""

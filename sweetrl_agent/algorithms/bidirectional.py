@@ -225,11 +225,11 @@ class Bidirectional(RandomActions):
 
         path = run.path(f"{self.name}/checkpoint.pt")
         metrics: list[Row] = list(torch.load(path, weights_only=True)["metrics"]) if path.exists() else []
-        continues, rounds = repeat(run, self.name, metrics), self.config.rounds
+        self._continues, rounds = repeat(run, self.name, metrics), self.config.rounds
         with progress_bar(total=rounds, initial=len(metrics), desc=self.name, unit="round") as bar:
-            while continues and len(metrics) < rounds:
+            while self._continues and len(metrics) < rounds:
                 metrics = self.play_round(run, path, metrics)
-                continues = run.callbacks.tell("on_log", self.name, len(metrics), metrics[-1])
+                self._continues &= run.callbacks.tell("on_log", self.name, len(metrics), metrics[-1])
                 bar.update()
         run.add_metrics(self.name, metrics)
         if (trained := _teacher_folder(run, len(metrics))).is_dir():
@@ -284,7 +284,8 @@ class Bidirectional(RandomActions):
         config, before = self.config, done * self.config.steps
 
         def continues(steps: int) -> bool:
-            return run.callbacks.tell("on_step", self.name, before + steps, config.rounds * config.steps)
+            self._continues &= run.callbacks.tell("on_step", self.name, before + steps, config.rounds * config.steps)
+            return self._continues
 
         seed = derive_seed(run.seed, self.name, done) % 2**31 if done else run.seed
         with run.record.action_environments(run.config, run.tasks, NUM_ENVS) as environments:
@@ -343,7 +344,7 @@ def _proposed(observations: NDArray[np.float32], count: int) -> NDArray[np.float
 
 def _measured(played: Played, feedback: Sequence[StateFeedback]) -> dict[str, float]:
     """Mean return and length of a round's episodes; how often the student did what was proposed, and what that was worth; states with feedback so far, and the share of them with several actions to compare."""
-    proposed = np.array([int(log_probs.argmax()) == action for _, log_probs, action, _ in played.steps])
+    proposed = np.array([int(log_probs.argmax()) == action for _, log_probs, action, _ in played.steps], dtype=bool)
     advantages = np.array([advantage for *_, advantage in played.steps])
     means = {"return": played.returns, "turns": played.turns, "agreement": proposed, "proposal_advantage": advantages[proposed]}
     means["compared"] = np.array([len(state.advantages) > 1 for state in feedback])

@@ -42,6 +42,7 @@ class GRPO(OnPolicyAlgorithm):
     """GRPO; see the module's docstring."""
 
     name, title, Config = "grpo", "GRPO", GRPOConfig
+    averages_over = "dialogues"
 
     def credit(self, batch: Batch) -> Credit:
         """Group-relative advantages; the episodes of a task form a group."""

@@ -94,6 +94,7 @@ class TurnPPO(OnPolicyAlgorithm):
     """Turn-PPO; see the module's docstring."""
 
     name, title, Config = "turn_ppo", "Turn-PPO", TurnPPOConfig
+    averages_over = "turns"
 
     def credit(self, batch: Batch) -> Credit:
         """Advantages of turns, normalized over all turns of the batch, and targets of their values."""

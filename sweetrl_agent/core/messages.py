@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 
 def system_message(*parts: str) -> list[dict[str, str]]:
@@ -29,10 +30,10 @@ def as_read(messages: Sequence[dict[str, str]], history: int) -> list[dict[str, 
 
     Args:
         messages: The dialogue; the last message is the user's.
-        history: Number of the latest earlier turns that it reads, each with the user's message before it; -1 for all. A leading system message
-            is always read.
+        history: Number of the latest earlier turns that it reads, each with the user's message before it; -1 for all. Leading system messages
+            are always read: the agent's instructions, and what an environment begins with.
     """
     if history < 0:
         return list(messages)
-    leading = [message for message in messages[:1] if message["role"] == "system"]
+    leading = list(takewhile(lambda message: message["role"] == "system", messages))
     return [*leading, *messages[len(leading) :][-2 * history - 1 :]]

@@ -18,7 +18,7 @@ from typing import Any, cast
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row, read_rows, write_rows
 from sweetrl_agent.algorithms.ranking import Candidates, State
-from sweetrl_agent.core.episode import BranchKey, Episode, Turn, shared_hidden
+from sweetrl_agent.core.episode import LENGTH, STOP, BranchKey, Episode, Turn, shared_hidden
 from sweetrl_agent.core.messages import as_read
 from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.core.run import Run, all_tasks
@@ -159,7 +159,7 @@ def _taken(env: Any, algorithm: OnPolicyAlgorithm, episode: Episode, text: str, 
     _, reward, terminated, truncated, _ = say(env, text, is_cut)
     refuse_void(env)
     is_over = bool(terminated or truncated)
-    turns = [*episode.turns, Turn(text, reward=float(reward))]
+    turns = [*episode.turns, Turn(text, reward=float(reward), finish_reason=LENGTH if is_cut else STOP)]
     taken = replace(
         episode,
         messages=list(env.messages),

@@ -119,6 +119,8 @@ class Learner:
         if algorithm.uses_reference and not arguments.lora:
             self._initial = load_model(run.initial_model, run.initial_model, arguments)
         _switch_off_dropout(self.model)
+        if arguments.gradient_checkpointing:
+            self.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         module, self.head = self.model, None
         groups: list[dict[str, Any]] = [{"params": [p for p in self.model.parameters() if p.requires_grad]}]
         if algorithm.critic_learning_rate is not None:
@@ -310,17 +312,23 @@ class Learner:
         size = self.algorithm.config.micro_batch
         self.model.train()
         loss_sum, policy_kl, reference_kl = 0.0, 0.0, 0.0
+        units = [self._units(row) for row in rows]
         for start in range(0, len(rows), size):
             part = rows[start : start + size]
             tokens = self._action_tokens(part)
-            share = len(part) / len(rows)
-            loss = self.algorithm.loss(tokens) * (len(part) / count)
+            share = sum(units[start : start + size]) / sum(units)
+            loss = self.algorithm.loss(tokens) * (share * len(rows) / count)
             loss.backward()
             loss_sum += float(loss.detach())
             policy_kl += share * float(_divergence(tokens.log_probs.detach() - tokens.sampled))
             if self._initial is not None:
                 reference_kl += share * float(tokens.reference_divergence().detach().mean())
         return Update(0, loss_sum, self.trainable.step(), policy_kl, None if self._initial is None else reference_kl)
+
+    def _units(self, row: TrainingSample) -> int:
+        """How many of those that the loss is a mean over: so it is the mean of the whole batch, whatever a micro-batch holds."""
+        counts = {"tokens": len(row.sampled), "turns": _num_turns(row.encoded), "dialogues": 1}
+        return counts[self.algorithm.averages_over]
 
     def _action_tokens(self, rows: Sequence[TrainingSample]) -> ActionTokens:
         device = self.model.device
@@ -333,7 +341,11 @@ class Learner:
         reference = sampled
         if self._initial is not None:
             known = [row.reference for row in rows]
-            reference = _joined(known, device) if all(known) else self._reference_log_probs(dialogues)
+            if all(known):
+                reference = _joined(known, device)
+            else:
+                self._count(dialogues)
+                reference = self._reference_log_probs(dialogues)
         per_token, head = self.algorithm.values_per_token, None if self._is_asymmetric else self.head
         log_probs, values = log_probs_and_values(self.model, parts, self.temperature, head, per_token, _groups(dialogues))
         if self._is_asymmetric:

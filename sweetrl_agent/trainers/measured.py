@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.episode import Episode
+
+
+def plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Metrics as numbers of Python: a checkpoint with those of numpy or torch cannot be restored."""
+    return {name: np.asarray(value).item() for name, value in metrics.items()}
 
 
 def means_of(episodes: Sequence[Episode]) -> dict[str, float]:

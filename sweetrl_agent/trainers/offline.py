@@ -79,7 +79,7 @@ def action_tokens(episodes: Sequence[Episode], chat: Chat, instructions: Message
     rows: list[Row] = []
     for start in range(0, len(episodes), ENCODED):
         part = episodes[start : start + ENCODED]
-        encoded = chat.all_sequences([[*instructions, *episode.messages_with_thoughts] for episode in part], history=history)
+        encoded = chat.all_sequences([[*instructions, *episode.messages_to_imitate] for episode in part], history=history)
         rows += [_row(parts, episode) for parts, episode in zip(encoded, part, strict=True)]
     return Dataset.from_list(rows)
 

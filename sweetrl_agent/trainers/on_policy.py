@@ -9,10 +9,11 @@ value heads, branches or several policies. `bridges.trl_turn_credit` gives `GRPO
 
 from __future__ import annotations
 
+import itertools
 import logging
 import shutil
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,10 +38,10 @@ from sweetrl_agent.data.files import SECONDS
 from sweetrl_agent.rollouts.replies_measured import refuse_leak, reply_means
 from sweetrl_agent.trainers.checkpoint import Checkpoint
 from sweetrl_agent.trainers.learners import Learners, metrics_of
-from sweetrl_agent.trainers.measured import by_agent, costs_of, means_of
+from sweetrl_agent.trainers.measured import by_agent, costs_of, means_of, plain
 from sweetrl_agent.trainers.periodic_evaluation import evaluate_in_training, is_due, repeat
 from sweetrl_agent.trainers.running import SCORED_TOKENS, TRAINED_TOKENS, VERIFIED, StageClock
-from sweetrl_agent.trainers.sampler import SAMPLING, Sampler
+from sweetrl_agent.trainers.sampler import SAMPLING, Sampler, keys_of
 from sweetrl_agent.trainers.views import at_turns
 
 _log = logging.getLogger(__name__)
@@ -119,6 +120,8 @@ class OnPolicyAlgorithm(Algorithm):
     credits_played: bool = True
     #: Whether episodes without any advantage, which are skipped, count in the mean of the loss.
     counts_skipped: bool = False
+    #: What `loss` is a mean over: "tokens" (actions), "turns" or "dialogues". So is then the loss of a step on several micro-batches.
+    averages_over: str = "tokens"
 
     def credit(self, batch: Batch) -> Credit:
         """Advantages of every turn of every episode, and targets of the value head."""
@@ -186,11 +189,15 @@ class OnPolicyAlgorithm(Algorithm):
                 bar.update()
                 continues &= self.evaluate()
         run.add_metrics(name, self.metrics)
-        for folder, learner in self.learners.items():
-            learner.save(run.path(folder))
+        self.save(run)
         for rest in (SAMPLING, "replay"):
             shutil.rmtree(run.path(f"{name}/{rest}"), ignore_errors=True)
         self.checkpoint.remove()
+
+    def save(self, run: Run) -> None:
+        """Write the trained policies."""
+        for folder, learner in self.learners.items():
+            learner.save(run.path(folder))
 
     def begin(self, run: Run) -> None:
         """Make the learners and the other trainables, and restore the last checkpoint."""
@@ -236,7 +243,7 @@ class OnPolicyAlgorithm(Algorithm):
 
     def play(self, iteration: int) -> list[Episode]:
         """Play the episodes of an iteration, void ones included."""
-        played = self.sampler.play(self.run.tasks, _keys(self.run, self.config, iteration), f"{self.name} {iteration}")
+        played = self.sampler.play(self.run.tasks, keys_of(self.run.tasks, self.config, iteration), f"{self.name} {iteration}")
         spoken = dict.fromkeys(agent for episode in played for agent in episode.agents)
         if [*self.policies] != [AGENT] and (unknown := [agent for agent in spoken if agent not in self.policies]):
             raise ColBenchError(f"{self.name!r} has policies of {', '.join(self.policies)}, and {', '.join(unknown)} spoke.")
@@ -259,7 +266,7 @@ class OnPolicyAlgorithm(Algorithm):
         self._costs[TRAINED_TOKENS] += sum(of_policy.tokens for update in updates for of_policy in update.values())
         self._costs += self.learners.trained_tokens
         self.learners.trained_tokens.clear()
-        return {**metrics, **metrics_of(self.learners, updates)}
+        return {**plain(metrics), **metrics_of(self.learners, updates)}
 
     def evaluate(self) -> bool:
         """Evaluate the policy where that is due and not done; returns whether training continues."""
@@ -276,6 +283,7 @@ class OnPolicyAlgorithm(Algorithm):
         """What `credit` sees of the episodes of an iteration."""
         # If `credit` asks for them, the optimizer steps use the same numbers; otherwise each step computes its own.
         self._reference: list[list[float]] = []
+        self._numbers: defaultdict[tuple[EpisodeKey, int], Iterator[int]] = defaultdict(itertools.count)
 
         def reference() -> list[list[float]]:
             self._reference = self._reference or self.learners.reference(episodes)
@@ -303,9 +311,10 @@ class OnPolicyAlgorithm(Algorithm):
     ) -> list[list[Episode]]:
         """See `Batch.branch`; the costs are counted."""
         keys = [
-            BranchKey(episode.task_id, episode.index, turn=turn, number=number, redraws=redraws, episode=episode)
+            BranchKey(episode.task_id, episode.index, turn=turn, number=next(numbers), redraws=redraws, episode=episode)
             for episode, turn in states
-            for number in range(count)
+            for numbers in [self._numbers[episode.key, turn]]  # a further call goes on, and draws others
+            for _ in range(count)
         ]
         played = self.play_branches(keys, f"{iteration} branch")
         return [played[start : start + count] for start in range(0, len(played), count)]
@@ -388,13 +397,3 @@ class OnPolicyAlgorithm(Algorithm):
 def _is_cost(key: str) -> bool:
     """Whether a metric is a cost, of all agents or of one."""
     return key in FURTHER_COSTS or key.rpartition("/")[2] in COST_KEYS
-
-
-def _keys(run: Run, config: OnPolicyConfig, iteration: int) -> list[EpisodeKey]:
-    """Keys of different episodes of the next tasks in order, starting again from the first after the last: a task that comes again has further episodes."""
-    first, tasks, group = iteration * config.tasks, run.tasks, config.group
-    return [
-        EpisodeKey(tasks[i % len(tasks)].id, (i - first) // len(tasks) * group + number)
-        for i in range(first, first + config.tasks)
-        for number in range(group)
-    ]

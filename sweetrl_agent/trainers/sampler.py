@@ -129,3 +129,19 @@ class Sampler:
                 self._renewed[folder].load_weights(str(self.run.path(weights)))
             else:
                 self._renewed[folder] = cast(RenewablePolicy, self.run.load_policy(weights))
+
+
+def keys_of(tasks: Sequence[Any], config: Any, iteration: int) -> list[EpisodeKey]:
+    """Keys of different episodes of the next tasks in order, starting again from the first after the last: a task that comes again has further episodes.
+
+    Args:
+        tasks: The training tasks.
+        config: Settings `tasks` and `group`, the tasks of an iteration and the episodes of each.
+        iteration: Number of the iteration, from 0.
+    """
+    first, group = iteration * config.tasks, config.group
+    return [
+        EpisodeKey(tasks[i % len(tasks)].id, (i - first) // len(tasks) * group + number)
+        for i in range(first, first + config.tasks)
+        for number in range(group)
+    ]

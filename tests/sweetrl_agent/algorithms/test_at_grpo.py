@@ -110,6 +110,8 @@ def test_the_credit_of_a_turn_compares_the_episodes_that_differ_in_it():
     turns = [[Turn("x", reward=0.5), Turn("y", reward=r)] for r in (0.0, 1.0)]
     episodes = [Episode("a", 0, [], of_episode, {"outcome": "ended"}, 0.0) for of_episode in turns]
     assert ATGRPO().turn_credit(Batch(episodes), [2, 2]) == [-1.0, 1.0]
+    verified = Batch(episodes, verify=lambda states: [2.0 * (episode is episodes[0]) for episode, turn in states])
+    assert ATGRPO(ATGRPOConfig(local=1.0)).turn_credit(verified, [2, 2]) == [1.0, -1.0]
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.3])

@@ -19,3 +19,7 @@ def _said(messages):
 def test_an_agent_reads_its_instructions_and_the_latest_turns(history, expected):
     assert _said(as_read([SYSTEM, *DIALOGUE[:-1]], history)) == expected
     assert _said(as_read(DIALOGUE[:-1], history)) == expected[2:]
+    world = {"role": "system", "content": "w"}
+    assert _said(as_read([SYSTEM, world, *DIALOGUE[:-1]], history)) == f"s w{expected[1:]}", (
+        "what an environment begins with is no turn"
+    )

@@ -12,7 +12,7 @@ import pytest
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import write_rows
 from sweetrl_agent.core.environment import EnvironmentRecord
-from sweetrl_agent.core.episode import Episode, Turn
+from sweetrl_agent.core.episode import LENGTH, Episode, Turn
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.trainers.offline import action_tokens, offline_episodes
 from sweetrl_agent.trainers.sft_stage import demonstrations
@@ -134,6 +134,14 @@ def test_actions_end_with_the_end_token_and_the_last_has_the_reward_of_its_turn(
         == "<|system|>Be brief.<|end|><|user|>I need it.<|end|><|assistant|>Round it?<|end|>"
     )
     assert sum(second["rewards"]) == -1.0
+
+
+def test_a_turn_that_was_cut_does_not_teach_to_end_there(tiny_tokenizer):
+    cut = replace(EPISODE, turns=[*TURNS[:-1], replace(TURNS[-1], finish_reason=LENGTH)])
+    rows = [action_tokens([episode], Chat(tiny_tokenizer))[0] for episode in (EPISODE, cut)]
+    acts = [[i for i, is_action in enumerate(row["is_action"][0]) if is_action] for row in rows]
+    assert acts[1] == acts[0][:-1] and rows[0]["input_ids"] == rows[1]["input_ids"]
+    assert [rows[1]["rewards"][0][i] for i in acts[1] if rows[1]["rewards"][0][i]] == [-1.0, 5.0]
 
 
 def test_an_agent_without_history_has_a_sequence_for_each_turn_and_a_cut_episode_is_marked(tiny_tokenizer):

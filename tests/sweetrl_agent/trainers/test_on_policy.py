@@ -17,7 +17,8 @@ from sweetrl_agent.core.batch import ActionTokens, Batch, Credit, clipped_gain
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.trainers.learner import _switch_off_dropout
 from sweetrl_agent.trainers.learners import Learners
-from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig, _keys
+from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig
+from sweetrl_agent.trainers.sampler import keys_of
 
 NOW, SAMPLED, REFERENCE, ADVANTAGES = np.random.default_rng(0).normal(-1.0, 0.5, (4, 6))
 DIALOGUE = [0, 0, 0, 2, 2, 1]
@@ -180,12 +181,12 @@ def test_credit_of_another_shape_is_refused_before_anything_is_trained(advantage
 
 
 def test_a_task_that_comes_again_in_an_iteration_has_further_episodes():
-    run = SimpleNamespace(tasks=[SimpleNamespace(id=name) for name in "abc"])
+    tasks = [SimpleNamespace(id=name) for name in "abc"]
     config = SimpleNamespace(tasks=7, group=2)
-    keys = _keys(run, config, iteration=1)
+    keys = keys_of(tasks, config, iteration=1)
     assert [key.task_id for key in keys] == [*"bbccaabbccaabb"] and len({*keys}) == 14
     assert [key.index for key in keys if key.task_id == "b"] == [0, 1, 2, 3, 4, 5]
-    assert [key.index for key in _keys(run, SimpleNamespace(tasks=3, group=1), 0)] == [0, 0, 0]
+    assert [key.index for key in keys_of(tasks, SimpleNamespace(tasks=3, group=1), 0)] == [0, 0, 0]
 
 
 def test_training_draws_no_dropout():
