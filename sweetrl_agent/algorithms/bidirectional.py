@@ -169,6 +169,7 @@ class Bidirectional(RandomActions):
 
     name, title, Config = "bidirectional", "Bi-directional feedback", BidirectionalConfig
     shared, engines, packages = START, ("transformers",), (("stable_baselines3", "[sb3]"),)
+    _continues: bool = True
 
     @property
     def stages(self) -> Mapping[str, Callable[[Run], None]]:

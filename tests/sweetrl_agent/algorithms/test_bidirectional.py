@@ -365,6 +365,17 @@ def test_rounds_after_a_kill_are_the_same_byte_for_byte(make_signals, monkeypatc
     assert timeless[0] == timeless[1]
 
 
+@pytest.mark.parametrize("last", [0, 600])
+def test_a_callback_ends_it_within_a_round(last, make_signals, monkeypatch):
+    """Before the first step there is nothing to measure; later, the round ends and no other begins."""
+    run = make_signals("stopped", rounds=3, steps=512)
+    monkeypatch.setattr(run.callbacks, "tell", lambda event, stage, step, *rest: event != "on_step" or step < last)
+    run.algorithm.train(run)
+    rows = [row for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == "bidirectional"]
+    assert len(rows) == (2 if last else 1) and run.path("bidirectional/student.pt").exists()
+    assert rows[-1]["environment_turns"] - (rows[0]["environment_turns"] if last else 0) < 512
+
+
 def test_a_command_trains_and_evaluates_it_in_context(model_folder, tmp_path):
     given = _given(tmp_path / "run", model_folder)
     sizes = {"rounds": 2, "steps": 512, "feedback": "context", "examples": 2}
