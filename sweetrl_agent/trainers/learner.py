@@ -73,20 +73,6 @@ class Update:
     tokens_by_episode: Sequence[int] = ()
 
 
-def mean_update(updates: Sequence[Update]) -> Update:
-    """The statistics of several updates of an iteration in one; `Update()` for none."""
-    if len(updates) < 2:
-        return updates[0] if updates else Update()
-    divergences = [update.reference_kl for update in updates if update.reference_kl is not None]
-    return Update(
-        tokens=sum(update.tokens for update in updates),
-        loss=sum(update.loss for update in updates) / len(updates),
-        grad_norm=sum(update.grad_norm for update in updates) / len(updates),
-        policy_kl=sum(update.policy_kl for update in updates) / len(updates),
-        reference_kl=sum(divergences) / len(divergences) if divergences else None,
-    )
-
-
 class Learner:
     """A language model in training, with a value head on its body where the algorithm has one.
 

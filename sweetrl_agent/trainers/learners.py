@@ -14,7 +14,7 @@ from sweetrl_agent.core.batch import Batch, Credit
 from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.trainers.learner import Learner, Update, mean_update
+from sweetrl_agent.trainers.learner import Learner, Update
 from sweetrl_agent.trainers.measured import by_agent
 from sweetrl_agent.trainers.running import TRAINED_TOKENS
 from sweetrl_agent.trainers.views import merge, select, views_of
@@ -144,3 +144,17 @@ def metrics_of(folders: Collection[str], updates: Sequence[Mapping[str, Update]]
     if len(logged) == 1:
         return next(iter(logged.values()))
     return {f"{Path(folder).name}/{name}": value for folder, row in logged.items() for name, value in row.items()}
+
+
+def mean_update(updates: Sequence[Update]) -> Update:
+    """The statistics of several updates of an iteration in one; `Update()` for none."""
+    if len(updates) < 2:
+        return updates[0] if updates else Update()
+    divergences = [update.reference_kl for update in updates if update.reference_kl is not None]
+    return Update(
+        tokens=sum(update.tokens for update in updates),
+        loss=sum(update.loss for update in updates) / len(updates),
+        grad_norm=sum(update.grad_norm for update in updates) / len(updates),
+        policy_kl=sum(update.policy_kl for update in updates) / len(updates),
+        reference_kl=sum(divergences) / len(divergences) if divergences else None,
+    )
