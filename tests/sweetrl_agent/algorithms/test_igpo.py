@@ -239,7 +239,7 @@ def test_settings_out_of_range_are_refused(setting, value, error):
 
 
 def test_it_requires_hidden_information():
-    assert IGPO().requires == {"hidden"} and not GRPO.requires
+    assert IGPO().requires == {"hidden"} and not GRPO().requires
     differing = IGPO(IGPOConfig(tokens="differing"))
     assert differing.requires == {"hidden", "alternatives"}
     with pytest.raises(
