@@ -153,9 +153,9 @@ class RunFolder:
         run.evaluation = run._lines(folder / EVALUATION, Episode)
         seconds = run.results.get("seconds")
         stages = set() if run.is_evaluation else seconds.keys() if isinstance(seconds, dict) else {"pairs", "critic"}
-        if "critic" in stages:  # SWEET-RL's own
+        if "critic" in stages or (folder / ADVANTAGES).exists():  # SWEET-RL's own
             run.advantages = run._lines(folder / ADVANTAGES, Scored)
-        if "pairs" in stages:
+        if {"pairs", "critic"} & {*stages} or (folder / PAIRS).exists():
             run.pairs = run.read_object(folder / PAIRS)
         run.pictures = (run._value(folder / PICTURES, list[Pictures]) if (folder / PICTURES).exists() else None) or []
         run.other_advantages = {path.parent.name: run._lines(path, Scored) for path in sorted(folder.glob(f"*/{ADVANTAGES}"))}
