@@ -134,9 +134,8 @@ def _own_stage(algorithm: Any, name: str, work: Callable[[Any], None]) -> Stage:
 
 def _of_critic(base: Stage, algorithm: Any) -> Stage:
     """A stage of SWEET-RL with the algorithm's critic, with the critic's files in the critic's folder."""
-    measured = () if algorithm.kind.scoring == "gain" else (NOISE_LEVEL,)
-    reads, writes = (_placed(files, algorithm.critic) for files in (base.reads, base.writes))
-    writes = tuple(file for file in writes if file not in measured)
+    written = tuple(file for file in base.writes if file != NOISE_LEVEL or algorithm.kind.scoring == "gain")
+    reads, writes = (_placed(files, algorithm.critic) for files in (base.reads, written))
     is_of_critic = base.name in ("critic", "rank", "evaluate")
     return replace(
         base, reads=reads, writes=writes, inputs=(*base.inputs, *(module_input(algorithm.module) if is_of_critic else ()))
