@@ -11,7 +11,7 @@ from .test_branches import vine  # noqa: F401
 
 def test_continuations_keep_the_past_and_are_drawn_anew(vine):  # noqa: F811
     episode = max(vine.episodes, key=lambda one: len(one.turns))
-    (branches,) = vine.branch([(episode, 2)], 30, 0)
+    (branches,) = vine.batch(vine.episodes, 0).branch([(episode, 2)], 30)
     assert vine._costs["episodes"] == 30 and vine._costs["environment_turns"] == sum(
         len(branch.turns) - 1 for branch in branches
     )
@@ -20,6 +20,8 @@ def test_continuations_keep_the_past_and_are_drawn_anew(vine):  # noqa: F811
         branch.hidden_at(1) == episode.hidden_at(1) and branch.hidden_at(2) == episode.hidden_at(2) for branch in branches
     )
     assert len({str(branch.messages) for branch in branches}) > 3
-    assert vine.branch([(episode, 2)], 30, 0)[0] == branches and vine.branch([(episode, 2)], 30, 1)[0] != branches
+    batch = vine.batch(vine.episodes, 0)
+    assert batch.branch([(episode, 2)], 30)[0] == branches != batch.branch([(episode, 2)], 30)[0], "a second call draws others"
+    assert vine.batch(vine.episodes, 1).branch([(episode, 2)], 30)[0] != branches
     with pytest.raises(ValueError, match='must have "snapshot" in `requires`'):
-        vine.branch([(replace(episode, states=[]), 1)], 1, 0)
+        batch.branch([(replace(episode, states=[]), 1)], 1)
