@@ -5,7 +5,8 @@
 The runs are finished and differ in nothing but the seed, else they are refused. The file has
 
     agents: by agent and split, "all" for the splits together, what `results.json` has of one run: scores and wishes;
-    differences: of every two agents, by split and over all, paired by task: success, the metric and, where they are known, "wishes_heard", and the metric's by seed ("by_run");
+    differences: of every two agents, by split and over all, paired by task: success, the metric and, where they are known, "wishes_heard" and "written" (of the means over the
+        episodes that heard a wish), and the metric's by seed ("by_run");
     pairs: by seed, how many preferences between candidates trained the actor, by kind;
     seconds: by seed and stage, those of the last part where a stage was resumed.
 
@@ -17,20 +18,22 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from colbench_gym.evaluation.rows import read_evaluation
 from colbench_gym.evaluation.summary import VOID, differences, scores
 from colbench_gym.files import Row, read_object, read_rows, write_json
+from colbench_gym.scoring.intervals import difference_of_means_interval
 from sweetrl_agent.config.pipeline import AGENTS
+from sweetrl_agent.core.explanation import WishCounts
 from sweetrl_agent.evaluation.model_policies import read_run
 from sweetrl_agent.evaluation.recorded_run import open_recorded
 from sweetrl_agent.evaluation.wishes import counted_wishes, summarize_counts
 from sweetrl_agent.trainers.run import Run
 
-HEARD = "wishes_heard"
+HEARD, WRITTEN = "wishes_heard", "written"
 #: Settings that differ between the seeds, or between folders of one model.
 LEFT_OUT = ("seed", "model")
 
@@ -69,7 +72,8 @@ def over_seeds(runs: Mapping[str, Run]) -> Row:
     for together in (True, False):
         as_one = {"split": "all"} if together else {}
         rows = [{**row, **as_one} for row in of_splits]
-        summaries = summarize_counts(({**row, **as_one}, counts) for row, counts in counted)
+        known = [({**row, **as_one}, counts) for row, counts in counted]
+        summaries = summarize_counts(known)
         wishes = {(row["agent"], row["split"]): row for row in summaries}
         of_agents = scores(rows, AGENTS, list(dict.fromkeys(row["split"] for row in rows)), metric)
         for agent, by_split in of_agents.items():
@@ -80,13 +84,25 @@ def over_seeds(runs: Mapping[str, Run]) -> Row:
         heard = _paired(rows, HEARD) if all(HEARD in row for row in rows) else {}
         for names, pair in _paired(rows, metric).items():
             by_run = {seed: of[names][metric]["difference"] for seed, of in by_seed.items() if names in of}
-            wished = {HEARD: heard[names][HEARD]} if heard else {}
+            wished = {HEARD: heard[names][HEARD], WRITTEN: _written(known, *names)} if heard else {}
             pairs.append({**pair, **wished, "by_run": by_run})
     return {"agents": agents, "differences": pairs}
 
 
 def _paired(rows: list[Row], metric: str) -> dict[tuple[str, ...], Any]:
     return {(pair["split"], pair["from"], pair["to"]): pair for pair in differences(rows, metric)}
+
+
+def _written(counted: Sequence[tuple[Row, WishCounts]], split: str, *agents: str) -> Row:
+    first, second = (
+        [(row["task_id"], counts.written / counts.heard) for row, counts in counted if (row["split"], row["agent"]) == (split, agent) and counts.heard]
+        for agent in agents
+    )  # fmt: skip
+    means = [sum(value for _, value in side) / len(side) if side else 0.0 for side in (first, second)]
+    return {
+        "difference": round(means[1] - means[0], 4),
+        "ci95": [round(bound, 4) for bound in difference_of_means_interval(first, second)],
+    }
 
 
 def kinds_of_pairs(run: Run) -> dict[str, int]:

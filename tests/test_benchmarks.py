@@ -162,6 +162,9 @@ def test_what_a_pretrained_model_asks_is_compared_over_its_seeds(on_a_gpu):
         assert pair["tasks"] == 4 and pair["wishes_heard"]["difference"] == pytest.approx(
             to["heard"] - start["heard"], abs=2e-4
         )
+        written = pair["written"]
+        assert written["difference"] == pytest.approx(to["written"] - start["written"], abs=2e-4)
+        assert written["ci95"][0] <= written["difference"] <= written["ci95"][1]
         assert pair["tests_passed"]["difference"] == pytest.approx(sum(pair["by_run"].values()) / 2, abs=2e-4)
 
 

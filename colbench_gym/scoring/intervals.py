@@ -67,6 +67,37 @@ def mean_interval(
     return float(low), float(high)
 
 
+def difference_of_means_interval(
+    first: Sequence[tuple[object, float]], second: Sequence[tuple[object, float]], seed: int = 0
+) -> Interval:
+    """95% interval of mean(second) - mean(first) of shares, where not every row has a partner: percentile bootstrap over the groups of both.
+
+    If the values of each side are all equal, the resampled means do not vary. The interval then is that between the ends of the sides' own intervals.
+
+    Args:
+        first: Group, i.e. task, and value of each row. A group may lack rows here or in `second`.
+        second: The same of the other side.
+        seed: Seed of the resampling.
+
+    Returns:
+        The interval; (-1, 1) if a side has no rows.
+    """
+    if not first or not second:
+        return -1.0, 1.0
+    number = {group: i for i, group in enumerate(dict.fromkeys(group for side in (first, second) for group, _ in side))}
+    if all(np.ptp([value for _, value in side]) == 0 for side in (first, second)):
+        (low_1, high_1), (low_2, high_2) = (wilson(side[0][1], len({group for group, _ in side})) for side in (first, second))
+        return low_2 - high_1, high_2 - low_1
+    means = []
+    for side in (first, second):  # the same seed draws the same groups
+        codes, values = np.array([number[group] for group, _ in side]), np.array([value for _, value in side], dtype=np.float64)
+        sums, counts = (np.bincount(codes, weights, len(number)).astype(np.float64) for weights in (values, None))
+        with np.errstate(invalid="ignore"):  # a draw without rows of this side has no mean
+            means.append(_resampled_means(sums, counts, seed))
+    low, high = np.nanquantile(means[1] - means[0], [0.025, 0.975])
+    return float(low), float(high)
+
+
 def _resampled_means(sums: NDArray[np.float64], counts: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
     random = np.random.default_rng(seed)
     n = len(sums)

@@ -294,10 +294,12 @@ AGENTS = {
     "single_turn": "base model (no question)",
     "told_everything": "base model (all wishes given)",
 }
+#: Differences beside that of tests passed, by their names in the file.
+GAINS = {"wishes_heard": "points of wishes heard", "written": "of these written down"}
 
 
 def recipe(file: str, *pairs: str) -> str:
-    """Tests passed, success, and what was asked, heard and written down; then differences in points, paired by task, of tests passed and, where recorded, wishes heard."""
+    """Tests passed, success, and what was asked, heard and written down; then differences in points, paired by task, of tests passed and what of `GAINS` is recorded."""
     recorded, rows = _recorded(file), list[tuple[str, ...]]()
     for one in recorded["agents"]:
         if one["split"] == "all":
@@ -310,13 +312,12 @@ def recipe(file: str, *pairs: str) -> str:
         to, start = pair.split("-")
         one = next(one for one in recorded["differences"] if (one["to"], one["from"], one["split"]) == (to, start, "all"))
         by_seed = ", ".join(f"{100 * value:+.1f}" for value in one["by_run"].values())
-        gains = [
-            _points(one[name]["difference"], one[name]["ci95"]) for name in ("tests_passed", "wishes_heard") if name in one
-        ]
-        more.append((f"{AGENTS[to]} minus {AGENTS[start]}", str(one["tasks"]), *gains[:1], by_seed, *gains[1:]))
+        gains = {name: _points(one[name]["difference"], one[name]["ci95"]) for name in GAINS if name in one}
+        tested = _points(one["tests_passed"]["difference"], one["tests_passed"]["ci95"])
+        more.append((f"{AGENTS[to]} minus {AGENTS[start]}", str(one["tasks"]), tested, by_seed, *gains.values()))
     agents = table(("agent", "episodes", "tests passed", "success", "questions", "wishes heard", "of these written down"), rows)
-    heard = ["points of wishes heard"] if more and len(more[0]) > 4 else []
-    return agents + table(("points of tests passed", "tasks", "difference", "by seed", *heard), more)
+    further = list(GAINS.values())[: len(more[0]) - 4 if more else 0]
+    return agents + table(("points of tests passed", "tasks", "difference", "by seed", *further), more)
 
 
 SIDES = {

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from colbench_gym.scoring.intervals import difference_interval, mean_interval, rate_interval, sign_flip_p, wilson
+from colbench_gym.scoring.intervals import (
+    difference_interval,
+    difference_of_means_interval,
+    mean_interval,
+    rate_interval,
+    sign_flip_p,
+    wilson,
+)
 
 
 def test_wilson_equals_scipy():
@@ -71,6 +78,33 @@ def test_the_interval_of_a_difference_covers_what_it_promises():
         low, high = difference_interval(rng.choice([-1.0, 0.0, 1.0], 80, p=[0.1, 0.6, 0.3]).tolist())
         covered += low <= 0.2 <= high
     assert 0.91 <= covered / 300 <= 0.98
+
+
+def test_the_difference_of_two_means_is_the_paired_one_where_every_row_has_a_partner():
+    rng = np.random.default_rng(0)
+    first, second = ([*zip("abcdefgh", rng.uniform(size=8).tolist(), strict=True)] for _ in range(2))
+    paired = [after - before for (_, before), (_, after) in zip(first, second, strict=True)]
+    assert difference_of_means_interval(first, second[::-1]) == pytest.approx(difference_interval(paired))
+
+
+def test_the_difference_of_two_means_covers_the_truth_where_rows_lack_a_partner():
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(200):
+        tasks = rng.beta(2, 2, size=60)
+        sides = [
+            [(task, min(1.0, tasks[task] * factor)) for task in np.repeat(range(60), 2) if rng.random() < share]
+            for factor, share in ((0.8, 0.3), (0.9, 0.6))
+        ]
+        low, high = difference_of_means_interval(*sides)
+        covered += low <= 0.05 <= high
+    assert 0.90 <= covered / 200 <= 0.99
+
+
+def test_two_means_of_equal_values_do_not_give_an_interval_of_no_width():
+    low, high = difference_of_means_interval([("a", 1.0), ("b", 1.0)], [("a", 1.0)])
+    assert (low, high) == (wilson(1.0, 1)[0] - 1, pytest.approx(1 - wilson(1.0, 2)[0]))
+    assert difference_of_means_interval([], [("a", 1.0)]) == (-1.0, 1.0)
 
 
 def test_equal_differences_do_not_give_an_interval_of_no_width():
