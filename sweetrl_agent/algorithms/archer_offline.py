@@ -175,8 +175,7 @@ class ArcherOffline(Algorithm):
         before = double.tokens_read
         weights = awr_weights(torch.tensor(values.advantages(data.states, data.actions)), config.beta, config.weight_clip)
         read = of_critic[-1][SCORED_TOKENS] + double.tokens_read - before
-        of_actor = self.train_actor(run, tokenizer, encoded, weights.tolist())
-        rows = [{**row, "step": config.critic_steps + row["step"]} for row in of_actor]
+        rows = self.train_actor(run, tokenizer, encoded, weights.tolist())
         rows[-1] |= {SCORED_TOKENS: read, "mean_weight": float(weights.mean())}
         run.add_metrics(self.name, [*of_critic, *rows])
         run.path(f"{self.name}/critic/checkpoint.pt").unlink()
@@ -221,7 +220,7 @@ class ArcherOffline(Algorithm):
             args=transformers.TrainingArguments(**given, remove_unused_columns=False),
             train_dataset=weighted_rows(encoded, weights),
         )
-        return train_stage(trainer, tokenizer, folder, self.name, run.callbacks)
+        return train_stage(trainer, tokenizer, folder, self.name, run.callbacks, steps_before=config.critic_steps)
 
     def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
         """See `Algorithm`: what the critic reads, and the actor's steps."""

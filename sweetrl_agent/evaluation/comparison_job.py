@@ -27,6 +27,7 @@ from sweetrl_agent.config.job import COMPARE, SECTIONS, Config
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.settings import build
+from sweetrl_agent.data.machine import git_commit
 from sweetrl_agent.evaluation.checks import check_comparison, chosen_critics, meter_of, seed_numbers
 from sweetrl_agent.evaluation.comparison import all_results, table
 from sweetrl_agent.evaluation.costs import COLUMNS
@@ -36,7 +37,7 @@ from sweetrl_agent.evaluation.scaling import scaled_run
 from sweetrl_agent.evaluation.side_by_side import run_side_by_side
 from sweetrl_agent.evaluation.simulators import simulator_spec
 from sweetrl_agent.evaluation.steps import EXPLANATIONS, Steps, algorithm_steps, experiment_steps
-from sweetrl_agent.evaluation.submission import entry
+from sweetrl_agent.evaluation.submission import entry, refuse_entry, refuse_submission
 from sweetrl_agent.reporting.comparison import write_comparison
 from sweetrl_agent.rollouts.trial import print_trial
 from sweetrl_agent.trainers.callbacks import callback_context, find_callbacks
@@ -77,6 +78,8 @@ def run(
             out, configs = Path(config.run.output), config_of_seeds(given, config)
             refuse_other_kind(out, COMPARISON)
             check_comparison(given, config)
+            if given.submit:
+                refuse_submission(seed_numbers(given.seeds, config.run.seed), git_commit(__file__) or "")
             find_callbacks([*config.run.callbacks, *callbacks])
             if config.run.dry_run:
                 return dry_run(given, config)
@@ -88,11 +91,15 @@ def run(
             write_settings(out, settings)
         with ending_with(ColBenchError, ValueError), metered_command(meter_of(config)):
             results = _run_all(given, config, callbacks)
-        if given.submit:
-            write_json(Path(given.submit), entry(results, given, config))
     print(table(results, {**titles(), **results.get("titles", {})}))
     page = write_comparison(out, titles(), {name: kind.title for name, kind in CRITICS.items()}, COLUMNS, bool(given.against))
     print(f"\nresults: {out / 'results.json'}\nreport:  {page} (and report.md)")
+    if given.submit:
+        row = entry(results, given, config)
+        with ending_with(ColBenchError):
+            refuse_entry(row)
+        write_json(Path(given.submit), row)
+        print(f"entry:   {given.submit}")
     return 0
 
 

@@ -1,6 +1,6 @@
 """A comparison as an entry of the leaderboard: what others need to judge it and to run it again. `compare --submit FILE` writes one.
 
-An entry is a file in `benchmarks/leaderboard/`. `docs/leaderboard.md` is generated from all of them, and a test checks each (`refuse_entry`).
+An entry is a file in `benchmarks/leaderboard/`. `docs/leaderboard.md` is generated from all of them. A test checks each, as `compare` does (`refuse_entry`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.config.job import Config
 from sweetrl_agent.config.model import TINY
 from sweetrl_agent.config.reading import flat
+from sweetrl_agent.evaluation.checks import seed_numbers
 
 SCHEMA = 1
+#: Fewest seeds of a trained algorithm.
+FEWEST_SEEDS = 3
 #: Costs that an entry has of an algorithm, means over its seeds.
 BUDGET = ("dialogues", "generated_tokens", "scored_tokens", "trained_tokens")
 #: Settings that change no result, or are in the entry by other names.
@@ -87,15 +90,10 @@ def command(given: CompareArguments, config: Config) -> str:
     deciding = {name: used[name] for name in _DECIDING if used[name]}
     defaults = flat(make_config(with_defaults_of_environment(deciding), [*config.algorithms]).settings())
     defaults |= {**dict.fromkeys(_DECIDING, ""), "model": TINY}
-    words = [
-        "python",
-        "-m",
-        "sweetrl_agent.compare",
-        "--algorithms",
-        *map(specification, given.algorithms),
-        "--seeds",
-        *map(str, given.seeds),
-    ]
+    seeds = seed_numbers(given.seeds, config.run.seed)
+    counted = [len(seeds)] if seeds == [*range(len(seeds))] else seeds
+    words = ["python", "-m", "sweetrl_agent.compare", "--algorithms", *map(specification, given.algorithms)]
+    words += ["--seeds", *map(str, counted)]
     for name, value in {**deciding, **used}.items():
         if value != defaults.get(name) and name not in _LEFT_OUT:
             values = value if isinstance(value, list) else [value]
@@ -103,12 +101,32 @@ def command(given: CompareArguments, config: Config) -> str:
     return shlex.join(words)
 
 
-def refuse_entry(row: Any, fewest_seeds: int = 3) -> None:
+def refuse_submission(seeds: Sequence[int], commit: str) -> None:
+    """Refuse before its run a comparison that can have no entry.
+
+    Args:
+        seeds: Its seeds.
+        commit: The commit of the package, "" if unknown.
+
+    Raises:
+        ValueError: Says what to change.
+    """
+    if len(seeds) < FEWEST_SEEDS:
+        raise ValueError(f"`submit`: an entry has at least {FEWEST_SEEDS} seeds, got {len(seeds)}: --seeds {FEWEST_SEEDS}.")
+    if not commit or "dirty" in commit:
+        has = (
+            "tracked files have changed: commit them"
+            if commit
+            else "the package is not in a git checkout: clone the repository and install it with `pip install -e .`"
+        )
+        raise ValueError(f"`submit`: an entry names the commit that others can run, and {has}.")
+
+
+def refuse_entry(row: Any) -> None:
     """Refuse an entry that is not complete, or whose numbers cannot be.
 
     Args:
         row: The content of its file.
-        fewest_seeds: Fewest seeds of a trained algorithm.
 
     Raises:
         ColBenchError: Names the field and what is wrong.
@@ -125,9 +143,9 @@ def refuse_entry(row: Any, fewest_seeds: int = 3) -> None:
     for name, algorithm in row["algorithms"].items():
         for split, score in algorithm["scores"].items():
             where = f"{name!r} on {split!r}"
-            if score["n"] < 1 or score["seeds"] < fewest_seeds:
+            if score["n"] < 1 or score["seeds"] < FEWEST_SEEDS:
                 raise ColBenchError(
-                    f"{where}: an entry has at least one task and {fewest_seeds} seeds, got {score['n']} and {score['seeds']}."
+                    f"{where}: an entry has at least one task and {FEWEST_SEEDS} seeds, got {score['n']} and {score['seeds']}."
                 )
             for metric in dict.fromkeys(["success", row["metric"]]):
                 _refuse_number(score[metric]["mean"], score[metric]["ci95"], f"{where}, {metric!r}")

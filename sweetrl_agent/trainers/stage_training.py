@@ -66,32 +66,37 @@ class StageProgress(TrainerCallback):
 class CallbackBridge(TrainerCallback):
     """Tells the callbacks of a run what a trainer does, and stops the trainer if one of them asks for it."""
 
-    def __init__(self, callbacks: Callbacks, stage: str) -> None:
-        """Store the callbacks and the name of the stage."""
-        self.callbacks, self.stage = callbacks, stage
+    def __init__(self, callbacks: Callbacks, stage: str, steps_before: int = 0) -> None:
+        """Store the callbacks, the name of the stage, and how many steps it had before the trainer's."""
+        self.callbacks, self.stage, self.steps_before = callbacks, stage, steps_before
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Repeat what was logged before the checkpoint that training resumes from."""
-        for row in logged_rows(state, self.stage):
+        for row in logged_rows(state, self.stage, self.steps_before):
             self.callbacks.tell("on_log", self.stage, row["step"], timeless(row))
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """See `Callback.on_step`."""
-        if not self.callbacks.tell("on_step", self.stage, state.global_step, state.max_steps):
+        step, last = (self.steps_before + number for number in (state.global_step, state.max_steps))
+        if not self.callbacks.tell("on_step", self.stage, step, last):
             control.should_training_stop = True
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **kwargs: Any) -> None:
         """See `Callback.on_log`; called after the trainer has added the values to its history."""
         if logs and "loss" in logs:
-            row = logged_rows(state, self.stage)[-1]
+            row = logged_rows(state, self.stage, self.steps_before)[-1]
             if not self.callbacks.tell("on_log", self.stage, row["step"], timeless(row)):
                 control.should_training_stop = True
 
 
-def logged_rows(state: Any, stage: str) -> list[Row]:
+def logged_rows(state: Any, stage: str, steps_before: int = 0) -> list[Row]:
     """The rows of metrics from a trainer's state: one per logged step or evaluation, with its wall time as the only timing. Names are sorted, as in a checkpoint."""
     return [
-        {"stage": stage, "step": entry["step"], **{k: entry[k] for k in sorted(entry) if k != "step" and not _is_timing(k)}}
+        {
+            "stage": stage,
+            "step": steps_before + entry["step"],
+            **{k: entry[k] for k in sorted(entry) if k != "step" and not _is_timing(k)},
+        }
         for entry in state.log_history
         if "loss" in entry or "eval_loss" in entry
     ]
@@ -102,12 +107,19 @@ def _is_timing(name: str) -> bool:
 
 
 def train_stage(
-    trainer: Any, tokenizer: Any, folder: Path, stage: str, callbacks: Callbacks | None = None, is_merged: bool = False
+    trainer: Any,
+    tokenizer: Any,
+    folder: Path,
+    stage: str,
+    callbacks: Callbacks | None = None,
+    is_merged: bool = False,
+    steps_before: int = 0,
 ) -> list[Row]:
     """Train, from the last checkpoint if there is one, and move the finished model into `folder`.
 
     `callbacks` are those of the run, which may stop the training; the model is then saved as it is. With `is_merged`, the trained adapter is
-    merged into the weights, and the folder has the whole model.
+    merged into the weights, and the folder has the whole model. In metrics and callbacks, steps are counted from `steps_before`, those of an
+    earlier part of the stage.
 
     Returns:
         The stage's training metrics, one row per logged step.
@@ -121,7 +133,7 @@ def train_stage(
     trainer.remove_callback(ProgressCallback)
     trainer.add_callback(StageProgress(stage))
     callbacks = callbacks or Callbacks()
-    for callback in (CallbackBridge(callbacks, stage), *callbacks.trainer_callbacks):
+    for callback in (CallbackBridge(callbacks, stage, steps_before), *callbacks.trainer_callbacks):
         trainer.add_callback(callback)
     checkpoints = folder / CHECKPOINTS
     if is_first():
@@ -141,7 +153,7 @@ def train_stage(
             tokenizer.save_pretrained(str(beside))
             (beside / "training_args.bin").unlink(missing_ok=True)  # contains paths of this machine
             sort_modules(beside / "adapter_config.json")
-    rows = logged_rows(trainer.state, stage)
+    rows = logged_rows(trainer.state, stage, steps_before)
     rows[-1][TRAINED_TOKENS] = trainer.state.num_input_tokens_seen  # includes the steps after the last logged one
     if read := getattr(trainer, "scored_tokens", 0):
         rows[-1][SCORED_TOKENS] = read

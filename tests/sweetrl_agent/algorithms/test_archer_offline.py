@@ -13,6 +13,7 @@ from colbench_gym.files import read_rows, write_rows
 from sweetrl_agent import train
 from sweetrl_agent.algorithms import archer_offline
 from sweetrl_agent.algorithms.archer_offline import ArcherOffline, ArcherOfflineConfig, awr_weights, iql_loss, utterance_data
+from sweetrl_agent.core.callback import Callbacks
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.critics.utterance_values import SlowlyFollowed, UtteranceValues
 from sweetrl_agent.data.chat import Chat
@@ -196,7 +197,10 @@ def words(tmp_path):
 def test_a_run_that_was_killed_ends_with_the_same_files(words, tmp_path, monkeypatch):
     monkeypatch.setattr(archer_offline, "SAVED_EVERY", 10)
     folders, original, steps = [tmp_path / name for name in ("whole", "cut")], ArcherOffline._critic_step, []
-    assert train.main([*words, f"--output={folders[0]}"]) == 0
+    heard, tell = [], Callbacks.tell
+    with monkeypatch.context() as patch:
+        patch.setattr(Callbacks, "tell", lambda self, *given: heard.append(given) or tell(self, *given))
+        assert train.main([*words, f"--output={folders[0]}"]) == 0
 
     def step(self, *given):
         steps.append(1)
@@ -213,6 +217,9 @@ def test_a_run_that_was_killed_ends_with_the_same_files(words, tmp_path, monkeyp
     assert files[0] == files[1] and {*files[0]} == {"model.safetensors", "values.safetensors"}
     rows = [[row for row in read_rows(folder / "metrics.jsonl") if row["stage"] == "archer_offline"] for folder in folders]
     assert rows[0] == rows[1] and [row["step"] for row in rows[0]][:3] == [10, 20, 30] and rows[0][-1]["scored_tokens"] > 0
+    logged = [given[2] for given in heard if given[:2] == ("on_log", "archer_offline")]
+    assert logged == [row["step"] for row in rows[0]] == sorted({*logged}), "callbacks hear the steps of the metrics"
+    assert [given[2:] for given in heard if given[:2] == ("on_step", "archer_offline")][-1] == (rows[0][-1]["step"],) * 2
     assert not (folders[1] / "archer_offline/critic/checkpoint.pt").exists()
 
 

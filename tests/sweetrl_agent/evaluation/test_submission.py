@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent.evaluation.comparison_job import parse
-from sweetrl_agent.evaluation.submission import BUDGET, command, entry, refuse_entry
+from sweetrl_agent.config.command_line import CommandError
+from sweetrl_agent.evaluation.comparison_job import parse, run
+from sweetrl_agent.evaluation.submission import BUDGET, command, entry, refuse_entry, refuse_submission
 
 LEADERBOARD = Path(__file__).parents[3] / "benchmarks" / "leaderboard"
 
@@ -92,6 +93,28 @@ def test_the_command_has_the_settings_that_are_no_defaults():
     assert again[0].algorithms == given.algorithms and again[0].seeds == given.seeds
     assert again[1].settings() == config.settings()
     assert "--grpo.clip" in words and "--grpo.epochs" not in words and "--workers" not in words and "runs/x" not in words
+
+
+@pytest.mark.parametrize(
+    ("words", "seeds"),
+    [(["--seed", "4", "--seeds", "3"], [4, 5, 6]), (["--seeds", "3"], [3]), (["--seeds", "2", "5", "9"], [2, 5, 9])],
+)
+def test_the_command_runs_the_same_seeds(words, seeds):
+    assert parse(shlex.split(command(*parse(["--algorithms", "initial", *words])))[3:])[0].seeds == seeds
+
+
+@pytest.mark.parametrize(
+    ("seeds", "commit", "says"),
+    [([0, 1], "abc", "--seeds 3"), ([0, 1, 2], "abc-dirty", "commit them"), ([0, 1, 2], "", "clone the repository")],
+)
+def test_what_can_have_no_entry_is_refused_before_it_runs(seeds, commit, says, monkeypatch, tmp_path, capsys):
+    with pytest.raises(ValueError, match=says):
+        refuse_submission(seeds, commit)
+    monkeypatch.setattr("sweetrl_agent.evaluation.comparison_job.git_commit", lambda file: commit)
+    words = ["--algorithms", "initial", "--seeds", *map(str, seeds), "--submit", str(tmp_path / "e.json")]
+    with pytest.raises(CommandError, match=says):
+        run([*words, "--output", str(tmp_path / "run"), "--dry_run"], {}, None)
+    refuse_submission([0, 1, 2], "abc")
 
 
 def test_a_games_metric_is_its_return():
