@@ -106,10 +106,16 @@ MODULE_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "findall": ("", "", "all matches of the pattern {1} in {2}"),
     "search": ("", "", "the first match of the pattern {1} in {2}"),
     "match": ("", "", "the match of the pattern {1} at the start of {2}"),
+    "split": ("", "", "{2} split at each match of the pattern {1}"),
+    "fullmatch": ("", "", "the match of the pattern {1} with all of {2}"),
     "sub": ("{3} with every match of the pattern {1} replaced by {2}",),
 }
 _MAX_ARGUMENTS, _LONG_ARGUMENT = 12, 5
 _TYPES = {"int": "whole number", "float": "decimal number", "str": "text", "dict": "dictionary", "bool": "true or false"}
+_MODULES = (
+    "re", "math", "cmath", "random", "statistics", "np", "numpy", "datetime", "json", "itertools", "collections", "functools", "operator",
+    "heapq", "bisect", "string", "copy", "time", "calendar",
+)  # fmt: skip
 
 
 def call_words(call: ast.Call, phrase: Callable[[ast.expr], str]) -> str:
@@ -117,8 +123,10 @@ def call_words(call: ast.Call, phrase: Callable[[ast.expr], str]) -> str:
     arguments = [phrase(argument) for argument in call.args[:_MAX_ARGUMENTS]]
     if isinstance(call.func, ast.Name):
         name, templates = call.func.id, FUNCTIONS.get(call.func.id, ())
-        if name == "isinstance" and len(call.args) == 2 and isinstance(call.args[1], ast.Name):
-            arguments[1] = _TYPES.get(call.args[1].id, plain_name(call.args[1].id))
+        if name == "isinstance" and len(call.args) == 2:
+            kinds = call.args[1].elts if isinstance(call.args[1], ast.Tuple) else [call.args[1]]
+            names = [kind.id if isinstance(kind, ast.Name) else getattr(kind, "attr", "another kind") for kind in kinds]
+            arguments[1] = joined([_TYPES.get(name, plain_name(name)) for name in names], "or")
         words = _filled(templates, arguments) if arguments or not call.keywords else ""
         if name in ("max", "min") and len(arguments) > 2:
             words = f"the {'largest' if name == 'max' else 'smallest'} of {joined(arguments)}"
@@ -126,6 +134,8 @@ def call_words(call: ast.Call, phrase: Callable[[ast.expr], str]) -> str:
     if isinstance(call.func, ast.Attribute):
         name = call.func.attr
         everything = [phrase(call.func.value), *arguments]
+        if isinstance(call.func.value, ast.Name) and call.func.value.id in _MODULES:
+            return _filled(MODULE_FUNCTIONS.get(name, ()), everything) or _unknown(name, arguments)
         words = _filled(METHODS.get(name, ()), everything) or _filled(MODULE_FUNCTIONS.get(name, ()), everything)
         return words or _unknown(name, everything)
     return _unknown("it", arguments)

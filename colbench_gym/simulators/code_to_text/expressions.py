@@ -8,6 +8,7 @@ bounded. If a sentence would get too long, its writer gives names ("part A") to 
 from __future__ import annotations
 
 import ast
+import re
 
 from colbench_gym.simulators.code_to_text.calls import call_words
 from colbench_gym.simulators.code_to_text.conditions import MAX_DEPTH, ConditionSpeaker
@@ -36,6 +37,9 @@ _GROUPED: dict[type[ast.operator], str] = {
     ast.Mult: "the product of {0} and {1}",
     ast.Div: "the quotient of {0} by {1}",
 }
+_FORMAT = re.compile(
+    r"(?:(?P<fill>.)?[<>=^])?(?P<sign>[-+ ]?)#?(?P<zero>0?)(?P<width>\d{0,3})(?P<groups>[,_]?)(?:\.(?P<places>\d{1,3}))?(?P<kind>[a-zA-Z%]?)"
+)
 _RANK: dict[type[ast.operator], int] = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2, ast.Div: 2, ast.FloorDiv: 2}
 
 
@@ -147,9 +151,8 @@ class Speaker(ConditionSpeaker):
         return f"the entry of {owner} for {self.phrase(key)}"
 
     def _slice(self, owner: str, key: ast.Slice) -> str:
-        if key.lower is None and key.upper is None and key.step is not None:
-            is_reversed = _whole(key.step) == -1
-            return f"{owner} in reverse order" if is_reversed else f"every item of {owner} in steps of {self.phrase(key.step)}"
+        if key.step is not None and _whole(key.step) != 1:
+            return self._steps(owner, key, key.step)
         if key.lower is None and key.upper is None:
             return f"a copy of {owner}"
         if key.lower is None and key.upper is not None:
@@ -166,6 +169,21 @@ class Speaker(ConditionSpeaker):
             )
         assert key.lower is not None and key.upper is not None
         return f"{owner} from position {self.phrase(key.lower)} up to but not including {self.phrase(key.upper)}"
+
+    def _steps(self, owner: str, key: ast.Slice, step: ast.expr) -> str:
+        size = _whole(step)
+        if size is None or size > 0:
+            part = owner if key.lower is None and key.upper is None else self._slice(owner, ast.Slice(key.lower, key.upper))
+            return f"every item of {part} in steps of {self.phrase(step)}"
+        if key.lower is None and key.upper is None and size == -1:
+            return f"{owner} in reverse order"
+        start = "the last item" if key.lower is None else self._place(key.lower)
+        end = "" if key.upper is None else f" down to but not including {self._place(key.upper)}"
+        return f"the items of {owner} going backwards from {start}{end}" + (f" in steps of {-size}" if size < -1 else "")
+
+    def _place(self, index: ast.expr) -> str:
+        position = _whole(index)
+        return f"position {self.phrase(index)}" if position is None or position >= 0 else f"the {ordinal(position)} item"
 
     def _say_ifexp(self, node: ast.IfExp) -> str:
         return f"{self.phrase(node.body)} if {self.condition(node.test)}, otherwise {self.phrase(node.orelse)}"
@@ -220,15 +238,42 @@ class Speaker(ConditionSpeaker):
     def _say_formattedvalue(self, node: ast.FormattedValue) -> str:
         words = self.phrase(node.value)
         spec = "".join(str(p.value) for p in getattr(node.format_spec, "values", ()) if isinstance(p, ast.Constant))
-        if spec.endswith("f") and spec[-2:-1].isdigit():
-            return f"{words} with {spec[-2]} decimals"
-        return words
+        return words + format_words(spec)
 
     def _say_starred(self, node: ast.Starred) -> str:
         return f"all of {self.phrase(node.value)}"
 
     def _say_namedexpr(self, node: ast.NamedExpr) -> str:
         return self.phrase(node.value)
+
+
+def format_words(spec: str) -> str:
+    """What a format adds to a value: " with 2 decimals" of ".2f"; "" if it is none that is known."""
+    parts = _FORMAT.fullmatch(spec)
+    if not parts:
+        return ""
+    places = int(parts["places"] or 6)
+    decimals = f"{places} decimal{'' if places == 1 else 's'}" if places else "no decimals"
+    digits = f"{places} significant digit{'' if places == 1 else 's'}"
+    number = {
+        "f": f" with {decimals}", "F": f" with {decimals}", "%": f" as a percentage with {decimals}", "e": f" in scientific form with {decimals}",
+        "E": f" in scientific form with {decimals}", "g": f" with {digits}", "x": " in hexadecimal", "X": " in hexadecimal in capitals",
+        "b": " in binary", "o": " in octal",
+    }  # fmt: skip
+    words = number.get(parts["kind"], f" cut to {places} characters" if parts["places"] and parts["kind"] in ("", "s") else "")
+    words += " with its sign" if parts["sign"] == "+" else ""
+    words += {",": " with commas between thousands", "_": " with underscores between thousands", "": ""}[parts["groups"]]
+    width = int(parts["width"] or 0)
+    if width:
+        fill = (
+            "zeros"
+            if parts["zero"] or parts["fill"] == "0"
+            else "spaces"
+            if parts["fill"] in (None, " ")
+            else quoted(parts["fill"])
+        )
+        words += f" padded with {fill} to {width} characters"
+    return words
 
 
 def terms(node: ast.expr) -> list[tuple[bool, ast.expr]]:

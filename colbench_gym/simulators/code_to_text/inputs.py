@@ -110,6 +110,9 @@ def _text_keys(function: _Function, names: set[str]) -> list[str]:
 def _compared_texts(function: _Function, parameter: str) -> Iterator[str]:
     """Texts that a parameter is compared with."""
     for node in ast.walk(function):
+        if isinstance(node, ast.Match) and _is_parameter(node.subject, parameter):
+            patterns = [part for case in node.cases for part in ast.walk(case.pattern) if isinstance(part, ast.MatchValue)]
+            yield from (part.value.value for part in patterns if _is_text_constant(part.value))  # type: ignore[attr-defined]
         if not isinstance(node, ast.Compare) or not _is_parameter(node.left, parameter):
             continue
         for right in node.comparators:
@@ -148,7 +151,10 @@ def _is_text_constant(node: ast.AST | None) -> bool:
 
 
 def describe_unhandled_cases(writer: Writer, function: _Function) -> None:
-    """State which of the usual cases the code does not handle specially, so that a question about them gets an answer."""
+    """State which of the usual cases the code does not handle specially, so that a question about them gets an answer.
+
+    What may be handled in a way that is not read here is left out: no sentence rather than a false one.
+    """
     every = list(ast.walk(function))
     done = roles(every)
     kinds = infer_kinds(function)
@@ -157,18 +163,74 @@ def describe_unhandled_cases(writer: Writer, function: _Function) -> None:
     compares_text = any(isinstance(n, (ast.Compare, ast.Dict)) and any(map(_is_text_constant, ast.walk(n))) for n in every)
     returns_list = any(isinstance(n, ast.Return) and n.value and kind_of(n.value, kinds) == "list" for n in every)
     has_errors = any(isinstance(node, (ast.Raise, ast.Try, ast.Assert)) for node in every)
+    is_missing_covered = has_errors or any(_is_substitute(node) for node in every)
+    ignores_case = any(isinstance(node, ast.Attribute) and node.attr in ("IGNORECASE", "I") for node in every)
     plain = {
         "rounding": ("Nothing is rounded", has_arithmetic and "rounding" not in done),
-        "empty": ("Empty or missing input gets no special treatment", "empty" not in done),
+        "empty": (
+            "Empty or missing input gets no special treatment",
+            not is_missing_covered and not {"empty", "default"} & done,
+        ),
         "error": (
             "Bad input is not checked for, and no errors are raised",
-            not has_errors and not any(word in texts for word in _FAULT_WORDS),
+            not has_errors and not any(word in texts for word in _FAULT_WORDS) and not any(map(_is_check, every)),
         ),
         "negative": ("Negative numbers get no special treatment", has_arithmetic and "negative" not in done),
-        "case": ("Upper and lower case are told apart", compares_text and "case" not in done),
-        "sorting": ("Nothing is sorted, the order stays as it comes", returns_list and "sorting" not in done),
+        "case": ("Upper and lower case are told apart", compares_text and "case" not in done and not ignores_case),
+        "sorting": (
+            "Nothing is sorted, the order stays as it comes",
+            returns_list and "sorting" not in done and not any(map(_may_reorder, every)),
+        ),
         "limit": ("There is no upper or lower limit on the numbers", has_arithmetic and "limit" not in done),
     }
     for role, (sentence, is_absent) in plain.items():
         if is_absent:
             writer.tell(Subject(role, ROLE_WORDS[role], False), [sentence])
+
+
+def _is_substitute(node: ast.AST) -> bool:
+    """Whether it gives a value in place of a missing one: `max(xs, default=0)`, `next(rows, None)`, a `defaultdict`."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    return (
+        any(keyword.arg == "default" for keyword in node.keywords)
+        or (name in ("next", "pop", "getattr", "setdefault") and len(node.args) > 1)
+        or name in ("defaultdict", "Counter")
+    )
+
+
+def _is_check(node: ast.AST) -> bool:
+    """Whether it tests a type, or returns nothing, minus 1, false or something empty early on, as code does for bad input."""
+    if isinstance(node, ast.Call):
+        return getattr(node.func, "id", "") in ("isinstance", "type")
+    if not isinstance(node, ast.If) or not isinstance(node.body[-1], ast.Return):
+        return False
+    value = node.body[-1].value
+    if isinstance(value, ast.UnaryOp):
+        return True
+    if isinstance(value, (ast.List, ast.Dict, ast.Tuple)):
+        return not getattr(value, "elts", getattr(value, "keys", []))
+    return value is None or (isinstance(value, ast.Constant) and not value.value)
+
+
+def _may_reorder(node: ast.AST) -> bool:
+    """Whether the order of items may change: sets, reversals, insertions, swaps, heaps."""
+    if isinstance(node, ast.Call):
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        return name in (
+            "set",
+            "reversed",
+            "reverse",
+            "insert",
+            "shuffle",
+            "sample",
+            "argsort",
+            "rotate",
+            "appendleft",
+            "heappush",
+            "heapify",
+        )
+    if isinstance(node, ast.Slice):
+        return node.step is not None
+    return isinstance(node, (ast.Set, ast.SetComp)) or (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 
 from colbench_gym.simulators.code_to_text.plain_names import plain_name
@@ -35,7 +36,13 @@ _CALLS = {
     "round": "rounding", "ceil": "rounding", "floor": "rounding", "int": "rounding", "sorted": "sorting", "sort": "sorting",
     "lower": "case", "upper": "case", "casefold": "case", "len": "count", "sum": "count", "count": "count",
     "choice": "random", "random": "random", "randint": "random", "join": "text", "format": "text",
+    "abs": "negative", "fabs": "negative", "clip": "limit", "quantize": "rounding", "trunc": "rounding", "title": "case", "capitalize": "case",
+    "swapcase": "case", "isupper": "case", "islower": "case", "most_common": "sorting", "nlargest": "sorting", "nsmallest": "sorting",
 }  # fmt: skip
+#: A format with decimals: ".2f" of an f-string, "%.2f" and "{:.2f}" within a text.
+_DECIMALS = re.compile(r"(^|[%:])[-+ ,<>^_0-9]*\.\d+[feEgG%]")
+_FLAGS = ("is", "has", "was", "are", "can", "should", "use", "do", "does", "include")
+_CUTS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
 def roles(nodes: Iterable[ast.AST]) -> set[str]:
@@ -48,6 +55,8 @@ def roles(nodes: Iterable[ast.AST]) -> set[str]:
             matching |= _operation_roles(node)
         elif isinstance(node, ast.Compare):
             matching |= _comparison_roles(node)
+        elif isinstance(node, ast.Constant):
+            matching |= {"rounding"} if isinstance(node.value, str) and _DECIMALS.search(node.value) else set()
         elif isinstance(node, ast.JoinedStr):
             matching.add("text")
         elif isinstance(node, ast.Dict) and len(node.keys) > 1:
@@ -56,13 +65,56 @@ def roles(nodes: Iterable[ast.AST]) -> set[str]:
             matching.add("empty")
         elif isinstance(node, ast.comprehension) and node.ifs:
             matching.add("filter")
+        elif (isinstance(node, ast.MatchSingleton) and node.value is None) or (
+            isinstance(node, ast.MatchSequence) and not node.patterns
+        ):
+            matching.add("empty")
+        matching |= _branch_roles(node)
     return matching
+
+
+def _branch_roles(node: ast.AST) -> set[str]:
+    """Roles of a test by what depends on it."""
+    tests = [node.test] if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)) else []
+    tests += node.values[: -1 if isinstance(node.op, ast.Or) else None] if isinstance(node, ast.BoolOp) else []
+    tests += node.ifs if isinstance(node, ast.comprehension) else []
+    then = [node.body, node.orelse] if isinstance(node, ast.IfExp) else []
+    then += (
+        [step.value for step in node.body if isinstance(step, (ast.Assign, ast.Return)) and step.value]
+        if isinstance(node, ast.If)
+        else []
+    )
+    return {role for test in tests for role in test_roles(test, then)}
+
+
+def test_roles(test: ast.AST, values: Iterable[ast.AST] = ()) -> set[str]:
+    """Roles of a test that its own expression does not show: "empty" of `if items`, and "limit" of `if x > 100: x = 100`.
+
+    Args:
+        test: The test.
+        values: What is assigned or returned if it holds.
+    """
+    matching = set()
+    is_measured = isinstance(test, ast.Call) and getattr(test.func, "id", "") == "len"
+    name = test.id if isinstance(test, ast.Name) else test.attr if isinstance(test, ast.Attribute) else ""
+    if is_measured or isinstance(test, ast.Subscript) or (name and plain_name(name).split()[0] not in _FLAGS):
+        matching.add("empty")
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], _CUTS):
+        sides = {ast.dump(side) for side in (test.left, *test.comparators)}
+        if any(isinstance(value, ast.expr) and _as_read(value) in sides for value in values):
+            matching.add("limit")
+    return matching
+
+
+def _as_read(node: ast.expr) -> str:
+    return ast.dump(node).replace("ctx=Store()", "ctx=Load()")
 
 
 def _call_roles(node: ast.Call) -> set[str]:
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     if name in ("max", "min"):
-        return {"limit"} if len(node.args) > 1 else {"sorting"}
+        is_at_zero = any(isinstance(argument, ast.Constant) and argument.value == 0 for argument in node.args)
+        return {"limit", *(["negative"] if is_at_zero else [])} if len(node.args) > 1 else {"sorting"}
     if name == "get" and len(node.args) == 2:
         return {"default"}
     return {_CALLS[name]} if name in _CALLS else set()
@@ -82,16 +134,28 @@ def _operation_roles(node: ast.BinOp) -> set[str]:
 
 def _comparison_roles(node: ast.Compare) -> set[str]:
     matching = set()
-    for op, right in zip(node.ops, node.comparators, strict=True):
-        is_zero = isinstance(right, ast.Constant) and not isinstance(right.value, (bool, str)) and right.value == 0
-        if is_zero:
-            is_length = isinstance(node.left, ast.Call) and getattr(node.left.func, "id", "") == "len"
-            matching.add("empty" if is_length else "negative")
+    operands = [node.left, *node.comparators]
+    for op, *sides in zip(node.ops, operands, operands[1:], strict=False):
         if isinstance(op, (ast.In, ast.NotIn)):
             matching.add("contain")
-        if isinstance(right, ast.Constant) and (right.value is None or right.value == ""):
-            matching.add("empty")
+        for side, other in (sides, sides[::-1]):
+            matching |= _bound_roles(side, other, is_below=isinstance(op, (ast.Lt, ast.LtE)) == (side is sides[0]))
     return matching
+
+
+def _bound_roles(side: ast.expr, bound: ast.expr, is_below: bool) -> set[str]:
+    """Roles of a comparison of `side` with a constant; `is_below` in `side < bound`."""
+    if isinstance(bound, ast.UnaryOp) and isinstance(bound.op, ast.USub) and isinstance(bound.operand, ast.Constant):
+        return {"negative"}
+    if isinstance(bound, (ast.List, ast.Dict, ast.Tuple, ast.Set)):
+        return set() if getattr(bound, "elts", getattr(bound, "keys", [])) else {"empty"}
+    if not isinstance(bound, ast.Constant) or isinstance(bound.value, bool):
+        return set()
+    if bound.value is None or bound.value == "":
+        return {"empty"}
+    if isinstance(side, ast.Call) and getattr(side.func, "id", "") == "len":
+        return {"empty"} if is_below or bound.value in (0, 1) else set()
+    return {"negative"} if bound.value == 0 else set()
 
 
 def keywords(nodes: Iterable[ast.AST], extra: Iterable[str] = ()) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from colbench_gym.simulators.code_to_text.plain_names import is_plural, plain_name
+
 _TEXT_METHODS = {
     "lower", "upper", "title", "strip", "lstrip", "rstrip", "split", "splitlines", "startswith", "endswith", "replace", "join",
     "format", "isdigit", "isalpha", "find",
@@ -101,7 +103,7 @@ def infer_kinds(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, s
         _vote_on_use(node, vote)
     parameters = {argument.arg for argument in function.args.args}
     for name in parameters:
-        if set(votes.get(name, ())) == {"tested"}:
+        if set(votes.get(name, ())) == {"tested"} and not is_plural(f"the {plain_name(name)}"):  # `if items` asks for some
             votes[name] = Counter(flag=1)
     kinds = {}
     for name, counter in votes.items():

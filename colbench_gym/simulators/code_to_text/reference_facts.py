@@ -15,7 +15,7 @@ from colbench_gym.python_source import PARSE_ERRORS, parse_source
 from colbench_gym.simulators.code_to_text.context import ELSE, ELSE_WHEN, WHEN, Context, loop_words, targets
 from colbench_gym.simulators.code_to_text.expressions import Speaker, is_text
 from colbench_gym.simulators.code_to_text.inputs import describe_unhandled_cases, tell_parameters, tell_result
-from colbench_gym.simulators.code_to_text.keywords import keywords
+from colbench_gym.simulators.code_to_text.keywords import keywords, test_roles
 from colbench_gym.simulators.code_to_text.kinds import infer_kinds, kind_of
 from colbench_gym.simulators.code_to_text.plain_names import be, plain_name, the
 from colbench_gym.simulators.code_to_text.sentences import Piece, Slot, Subject, Writer
@@ -103,6 +103,14 @@ class _Reader:
     def _subject(self, topic: str, context: Context, node: ast.AST, extra: Sequence[str]) -> Subject:
         """The subject of a sentence. A topic that starts with "plain" is never volunteered."""
         marks = [*extra, *(["condition"] if context.clauses else []), *(["default"] if context.is_default else [])]
+        values = (
+            [node.value]
+            if isinstance(node, ast.Return) and node.value
+            else node.elts[1:]
+            if isinstance(node, ast.Tuple)
+            else []
+        )
+        marks += sorted({role for test in context.nodes for role in test_roles(test, values)})
         words = keywords([node, *context.nodes], marks)
         if "result" in extra:
             words = (*words, *self._about)
@@ -140,6 +148,25 @@ class _Reader:
             only = branches[0][0]
             is_single = len(branches) == 1 and isinstance(only, (ast.Compare, ast.Name, ast.UnaryOp, ast.Call))
             self.read(rest, context.under(WHEN, Slot(only, "negated")) if is_single else context.under(ELSE, None))
+
+    def _read_match(self, node: ast.Match, context: Context) -> None:
+        branches, rest = list[tuple[ast.expr, list[ast.stmt]]](), list[ast.stmt]()
+        for case in node.cases:
+            test, captured = _pattern_test(node.subject, case.pattern)
+            if captured:
+                self._speaker.variables[captured] = self._speaker.phrase(node.subject)
+            parts = [part for part in (test, case.guard) if part]
+            if parts:
+                branches.append((ast.BoolOp(ast.And(), parts) if len(parts) > 1 else parts[0], case.body))
+            elif isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None:
+                rest = case.body
+                break
+            else:  # a shape: sequences, mappings and classes
+                self.read(case.body, context.under("for an input of one of several forms", None))
+        if branches:
+            self._branches(branches, rest, context)
+        else:
+            self.read(rest, context)
 
     def _read_return(self, node: ast.Return, context: Context) -> None:
         value = node.value or ast.Constant(None)
@@ -265,8 +292,12 @@ class _Reader:
             self.read(handler.body, context.under(f"when an error of {kind} comes up", None))
         self.read([*node.orelse, *node.finalbody], context)
 
+    _read_trystar = _read_try
+
     def _read_with(self, node: ast.With, context: Context) -> None:
         self.read(node.body, context)
+
+    _read_asyncwith = _read_with
 
     def _read_functiondef(self, node: ast.FunctionDef, context: Context) -> None:
         names = " and ".join(the(argument.arg) for argument in node.args.args[:4]) or "nothing"
@@ -283,6 +314,23 @@ class _Reader:
         self._writer.tell(Subject("library", words, False), [f"it makes use of the {plain_name(module.split('.')[0])} library"])
 
     _read_importfrom = _read_import
+
+
+def _pattern_test(subject: ast.expr, pattern: ast.pattern) -> tuple[ast.expr | None, str]:
+    """The test of a pattern, None if it has none that is a comparison; and the name that it gives to the whole subject."""
+    if isinstance(pattern, ast.MatchValue):
+        return ast.Compare(subject, [ast.Eq()], [pattern.value]), ""
+    if isinstance(pattern, ast.MatchSingleton):
+        return ast.Compare(subject, [ast.Is()], [ast.Constant(pattern.value)]), ""
+    if isinstance(pattern, ast.MatchAs):
+        inner = _pattern_test(subject, pattern.pattern)[0] if pattern.pattern else None
+        return inner, pattern.name or ""
+    if isinstance(pattern, ast.MatchOr):
+        tests = [_pattern_test(subject, part)[0] for part in pattern.patterns]
+        values = [test.comparators[0] for test in tests if isinstance(test, ast.Compare) and len(test.ops) == 1]
+        if len(values) == len(tests):
+            return ast.Compare(subject, [ast.In()], [ast.Tuple(values)]), ""
+    return None, ""
 
 
 def _accumulated(function: _Function) -> set[str]:

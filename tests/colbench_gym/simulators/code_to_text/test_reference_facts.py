@@ -56,6 +56,23 @@ def _check(facts: tuple[Fact, ...]) -> None:
         ("return words[::-1]", "The answer is the words in reverse order."),
         ("return [w.lower() for w in words if w]", "The answer is w in lower case for each w in the words where w is not empty."),
         ("pass", "Nothing is returned."),
+        ("return digits[-1::-2]", "The answer is the items of the digits going backwards from the last item in steps of 2."),
+        ("return digits[5:1:-1]", "The answer is the items of the digits going backwards from position 5 down to but not including position 1."),
+        ("return digits[1:10:3]", "The answer is every item of the digits from position 1 up to but not including 10 in steps of 3."),
+        ("return digits[1::1]", "The answer is the digits from position 1 on."),
+        ("match kind:\n  case 'air':\n   return 12\n  case _:\n   return 4", "When the kind is 'air', the answer is 12."),
+        ("match kind:\n  case 'air':\n   return 12\n  case _:\n   return 4", "When the kind is not 'air', the answer is 4."),
+        ("match kind:\n  case 1 | 2:\n   return 0\n  case n if n > 9:\n   return n\n  case None:\n   return 3", "Otherwise, when the kind is more than 9, the answer is the kind."),
+        ("match kind:\n  case 1 | 2:\n   return 0\n  case n if n > 9:\n   return n\n  case None:\n   return 3", "When the kind is one of 1 or 2, the answer is 0."),
+        ("match kind:\n  case [a, b]:\n   return 12", "For an input of one of several forms, the answer is 12."),
+        ("return f'{x:.10f}'", "The answer is the text x with 10 decimals."),
+        ("return f'{x:.1%}'", "The answer is the text x as a percentage with 1 decimal."),
+        ("return f'{x:02d}h'", "The answer is the text x padded with zeros to 2 characters, then 'h'."),
+        ("return f'{x:,.0f}'", "The answer is the text x with no decimals with commas between thousands."),
+        ("return f'{x:%Y}'", "The answer is the text x."),
+        ("return re.split('[,;]', text)", "The answer is the text split at each match of the pattern '[,;]'."),
+        ("return statistics.mean(rows)", "The answer is the outcome of mean for the rows."),
+        ("return isinstance(a, (int, float))", "The answer is true when a is of type whole number or decimal number, and false otherwise."),
     ],
 )  # fmt: skip
 def test_wording(body: str, sentence: str) -> None:
@@ -75,6 +92,42 @@ def test_parameters_say_what_they_hold() -> None:
     assert facts["The one value of kind that matters is 'gift'."].is_special
     assert not facts["Nothing is rounded."].is_special
     assert not facts["Upper and lower case are told apart."].is_special
+
+
+@pytest.mark.parametrize(
+    ("role", "bodies"),
+    [
+        ("Empty or missing input gets no special treatment.", [
+            "return sum(s) / len(s) if s else 0", "if rows:\n  return 1\n return -1", "if len(rows) < 1:\n  return 'none'\n return 1", "return d.get(k, 0)",
+            "return max(rows, default=0)", "return rows or [1]", "if rows == []:\n  return 0\n return 1", "if 0 == len(rows):\n  return 1\n return 2",
+            "try:\n  return rows[0]\n except IndexError:\n  return 0", "match rows:\n  case []:\n   return 0\n return 1",
+        ]),
+        ("Nothing is rounded.", ["return f'{a * 2:.2f}'", "return '%.1f' % (a / 2)", "return '{:.3f}'.format(a * 2)", "return format(a * 2, '.2f')"]),
+        ("Negative numbers get no special treatment.", [
+            "return max(0, a - 1)", "return abs(a - b)", "return 1 if a * 2 > -5 else 0", "return a * 2 if 0 <= a else 1",
+        ]),
+        ("There is no upper or lower limit on the numbers.", [
+            "if y > 100:\n  y = 100\n return y * 2", "return 100 if a * 2 > 100 else a * 2", "if a * 2 > 9:\n  return 9\n return a * 2", "return min(a * 2, 9)",
+        ]),
+        ("Nothing is sorted, the order stays as it comes.", ["return list(set(rows))", "return [*reversed(rows)]", "return [x for x in rows[::-1]]"]),
+        ("Upper and lower case are told apart.", ["return bool(re.search('x', 'abc', re.IGNORECASE)) == 'x'", "return word.title() == 'Tea'"]),
+        ("Bad input is not checked for, and no errors are raised.", ["if a > 9:\n  return None\n return 1", "return 1 if isinstance(a, str) else 2"]),
+    ],
+)  # fmt: skip
+def test_a_case_that_the_code_handles_is_never_denied(role: str, bodies: list[str]) -> None:
+    plain = ["return a * 2", "return [x for x in rows]", "return a == 'x'"]
+    assert any(role in _sentences(f"def f(a, rows):\n {body}\n") for body in plain)
+    for body in bodies:
+        assert role not in _sentences(f"def f(a, rows):\n {body}\n"), body
+
+
+@pytest.mark.parametrize(
+    ("body", "asked"), [("if rows:\n  return 7\n return 8", "empty"), ("if a > 9:\n  a = 9\n return a", "limit"), ("return f'{a:.2f}'", "decimals")]
+)  # fmt: skip
+def test_what_the_code_does_there_is_found_by_the_question(body: str, asked: str) -> None:
+    facts = facts_from_reference(f"def f(a, rows):\n {body}\n", "def f(a, rows)")
+    assert any(asked in fact.keywords for fact in facts if fact.is_special)
+    assert "The rows input is true or false." not in [fact.sentence for fact in facts]
 
 
 def test_long_expressions_are_spread_over_sentences() -> None:
