@@ -3,7 +3,7 @@
 1. In every iteration the current policy plays G episodes of each of P training tasks.
 2. The advantage of every turn of episode i is (r_i - mean(r)) / std(r) over its group (section 4.1.2, outcome supervision).
 3. Several optimizer steps on min(rho A, clip(rho, 1 - eps, 1 + eps) A) - beta D_KL[pi || pi_ref], averaged over the tokens of a dialogue and then
-over the dialogues of groups whose rewards differ (equation 3; the others have no gradient). rho is pi / pi_old of a sampled token; user messages are context and are not scored.
+over the dialogues with an advantage other than 0 (equation 3; the others have no gradient, unless beta is above 0: then all count). rho is pi / pi_old of a sampled token; user messages are context and are not scored.
 """
 
 from __future__ import annotations

@@ -7,12 +7,14 @@ The trainer asks for one completion of every prompt. Here a completion is a whol
 sampled, and the simulated human's messages between them, which `env_mask` excludes from the loss. All dialogues of a batch are played at
 the same time (`rollouts.play`). Any environment of `--env` works, with or without a record.
 
-A void episode has no reward (None): the trainer leaves it out of its group's mean and gives it no advantage.
+A void episode has no reward (None): the trainer leaves it out of its group's mean and gives it no advantage. Further `reward_funcs` of a plain
+`GRPOTrainer` must return None there too (`episode[i]["reward"] is None`), else it counts as 0 beside theirs; `TurnCreditGRPOTrainer` sees to it.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
@@ -42,9 +44,12 @@ from sweetrl_agent.policies.utterances import Speaker
 from sweetrl_agent.rollouts.play import play
 
 try:
+    from trl import GRPOTrainer
     from trl.models import unwrap_model_for_generation
 except ImportError as missing:
     raise ImportError(f"The bridge to TRL needs TRL 1.16 ({missing}): `{pip_install('[train]')}`.") from None
+
+_log = logging.getLogger(__name__)
 
 #: Sampling settings of `GRPOConfig` that the dialogues do not support, with the values that switch them off.
 UNSUPPORTED: Mapping[str, Any] = {"top_k": 0, "min_p": None, "repetition_penalty": 1.0, "generation_kwargs": None}
@@ -165,6 +170,10 @@ class GRPORollouts:
         envs = self._environments()
         with _policy(trainer, self.system_prompt, self.num_envs, self.reasoning) as policy:
             self.episodes = [episode for shard in play(policy, envs, keys, self.seed, stage) for episode in shard]
+        if type(trainer) is GRPOTrainer and len(trainer.reward_funcs) > 1 and any(episode.is_void for episode in self.episodes):
+            _log.warning(
+                "Void dialogues count as reward 0 unless every function of `reward_funcs` returns None where `episode[i]['reward'] is None`."
+            )
         return self._output(chat)
 
     def episode_reward(

@@ -57,6 +57,12 @@ class TurnCreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         super().__init__(train_dataset=rollouts.dataset(), rollout_func=rollouts, reward_funcs=rewards, **arguments)
         self.rollouts, self.critic, self.credit_scale = rollouts, critic, scale
 
+    def _calculate_rewards(self, *given: Any) -> torch.Tensor:
+        """See `GRPOTrainer`, which counts a void dialogue as 0 beside what further functions say of it; here it has no reward of any function."""
+        rewards: torch.Tensor = super()._calculate_rewards(*given)
+        rewards[rewards[:, 0].isnan()] = torch.nan
+        return rewards
+
     def _generate_and_score_completions(self, inputs: list[Any]) -> dict[str, Any]:
         """See `GRPOTrainer`; "advantages" has the shape (B, T) of "completion_ids"."""
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)

@@ -140,8 +140,8 @@ class Learner:
     ) -> Update:
         """Run the optimizer steps of an iteration.
 
-        Without a value head, episodes with zero advantage in all turns are skipped. They count in the mean of the loss if the algorithm
-        `counts_skipped`.
+        Without a value head and a divergence from the initial policy, episodes with zero advantage in all turns have no gradient and are skipped.
+        They count in the mean of the loss if the algorithm `counts_skipped`.
 
         Args:
             episodes: Episodes of one agent.
@@ -153,7 +153,8 @@ class Learner:
             ColBenchError: If the engine returned no tokens.
         """
         samples = self._samples(episodes, credit, values, reference)
-        trained = [any(row.advantages) or self.head is not None for row in samples]
+        trains_all = self.head is not None or self.algorithm.uses_reference
+        trained = [trains_all or any(row.advantages) for row in samples]
         rows = [row for row, is_trained in zip(samples, trained, strict=True) if is_trained]
         count = len(samples) if self.algorithm.counts_skipped else len(rows)
         steps = [self._step(rows, count) for _ in range(self.algorithm.config.epochs)] if rows else []

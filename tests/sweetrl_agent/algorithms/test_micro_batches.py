@@ -14,7 +14,7 @@ from sweetrl_agent.rollouts.play import episodes_of
 from sweetrl_agent.trainers import sampler
 from sweetrl_agent.trainers.checkpoint import Checkpoint
 from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm
-from sweetrl_agent.trainers.running import SCORED_TOKENS
+from sweetrl_agent.trainers.running import SCORED_TOKENS, TRAINED_TOKENS
 
 
 def _gradient(begin, run, name, micro_batch, lengths=None, **settings):
@@ -66,6 +66,17 @@ def test_activations_that_are_computed_again_give_the_same_gradient(begin, make_
 def test_the_reference_of_a_step_is_among_the_costs(begin, make_game):
     costs = [_gradient(begin, make_game(2), "grpo", 6, beta=beta)[1].spent[SCORED_TOKENS] for beta in (0.0, 0.1)]
     assert costs[0] == 0 < costs[1]
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.1])
+def test_dialogues_without_an_advantage_are_skipped_unless_the_initial_policy_holds_them(begin, make_game, beta):
+    made, run = ALGORITHMS["grpo"], make_game(2)
+    algorithm = made.with_config(replace(made.config, beta=beta, tasks=3, group=2))
+    learner = begin(run, algorithm)
+    keys = episodes_of([task.id for task in run.tasks[:3]], 2)
+    episodes = [replace(of, reward=1.0) for (of,) in sampler.play(learner.policy, None, keys, 0, "x")]
+    metrics = algorithm.update(episodes, 0)
+    assert (algorithm.spent[TRAINED_TOKENS] > 0) == (beta > 0) == ("reference_kl" in metrics), metrics
 
 
 class Logs(OnPolicyAlgorithm):

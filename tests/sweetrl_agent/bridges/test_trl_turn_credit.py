@@ -72,6 +72,37 @@ def test_the_loss_is_the_mean_over_the_tokens_of_their_turns_advantage(make_roll
     assert float(loss) == pytest.approx(expected, abs=1e-5)
 
 
+def longer(completions, **extra):
+    return [0.1 * len(completion) for completion in completions]
+
+
+def test_a_void_dialogue_has_no_reward_of_further_functions_either(make_rollouts, make_trainer):
+    rollouts = make_rollouts("BridgeCounting-v0", tasks="seeds:0-3", env_kwargs={"fails": True})
+    trainer = make_trainer(
+        rollouts,
+        partial(TurnCreditGRPOTrainer, critic=first_turns, reward_funcs=longer),
+        max_steps=1,
+        per_device_train_batch_size=16,
+    )
+    seen, compute = [], trainer._calculate_rewards
+    trainer._calculate_rewards = lambda *given: seen.append(compute(*given)) or seen[-1]
+    trainer.train()
+    for episode, rewards in zip(rollouts.episodes, seen[0].tolist(), strict=True):
+        assert [reward != reward for reward in rewards] == [episode.is_void] * 2
+    advantages = [*trainer._logs["advantages"]]
+    assert all(value == 0 for value, episode in zip(advantages, rollouts.episodes, strict=True) if episode.is_void)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_plain_trainer_warns_of_void_dialogues_that_further_functions_would_score(make_rollouts, make_trainer, caplog, fails):
+    rollouts = make_rollouts("BridgeCounting-v0", tasks="seeds:0-3", env_kwargs={"fails": fails})
+    kind = lambda rollouts, **given: GRPOTrainer(
+        train_dataset=rollouts.dataset(), rollout_func=rollouts, reward_funcs=[rollouts.episode_reward, longer], **given
+    )
+    make_trainer(rollouts, kind, max_steps=1, per_device_train_batch_size=16).train()
+    assert ("returns None where" in caplog.text) == fails
+
+
 def test_the_gain_of_replies_trains_a_model_on_colbench(make_rollouts, make_trainer, tiny_model_folder):
     rollouts = make_rollouts(tasks="embedded:train[:2]", max_turns=2)
     critic = gain_critic(str(tiny_model_folder), rollouts.record.answer_prefix)
