@@ -14,7 +14,7 @@ from colbench_gym.envs.colbench_env import ColBenchEnv, Metrics
 from colbench_gym.errors import ScoringError
 from colbench_gym.outside_text import encodable
 from colbench_gym.reasoning import AUTO
-from colbench_gym.scoring.unit_tests import UNGRADABLE, UnitTests
+from colbench_gym.scoring.unit_tests import UNGRADABLE, UnitTests, public_outcome
 from colbench_gym.simulators import Simulator
 from colbench_gym.tasks import Task
 from colbench_gym.tasks.dial import Dial
@@ -115,7 +115,7 @@ class BackendEnv(ColBenchEnv):
         score = self.unit_tests.score(self.task, text)
         if score.outcome == UNGRADABLE:
             raise ScoringError(f"Task {self.task.id!r} cannot be graded: {score.reason}.")
-        return {"success": score.success, "tests_passed": score.tests_passed, "outcome": score.outcome}
+        return {"success": score.success, "tests_passed": score.tests_passed, "outcome": public_outcome(score.outcome)}
 
     @property
     def unit_tests(self) -> UnitTests:

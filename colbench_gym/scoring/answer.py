@@ -11,7 +11,7 @@ The markers of a message are in `colbench_gym.scoring.message`. The program of a
       by an assignment of a function. If there is none, it is the last piece that assigns something else to the name that may be called
       (a class, an import, a call), and then the last that defines the function without a body or with ``...`` in place of a part. A call of
       the function, an example or a test, defines nothing, nor does a method, nor a function within another one.
-    * **What it uses.** The statements of earlier pieces that the program uses come before it, and what those use: imports, helpers,
+    * **What it uses.** The statements of earlier pieces that the program, or a hidden call, uses come before it, and what those use: imports, helpers,
       constants, loops that fill a table. A helper may also follow, and a later version of a helper comes after the piece. Pieces do
       not import from each other: they are one program. Statements that call the task's function (examples, tests), main guards, input of
       a shell and output are left out. A piece stays as it is, with all that it does besides.
@@ -33,7 +33,8 @@ import ast
 import re
 import textwrap
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -50,7 +51,7 @@ from colbench_gym.scoring.markdown import (
 )
 from colbench_gym.scoring.message import ANSWER_MARKER, THOUGHT_MARKER, AgentMessage, parse_message, without_marker
 from colbench_gym.scoring.program_parts import Piece, program_of, without_prose
-from colbench_gym.scoring.python_names import Definition, definition, module_statements
+from colbench_gym.scoring.python_names import Definition, definition, module_statements, names_of
 from colbench_gym.scoring.unseen import readings
 
 __all__ = [
@@ -73,10 +74,12 @@ _MOST_NESTED = 2
 _MOST_LINES_ABOVE = 200
 _MARKUP = re.compile(r"`{3}|~{3}|<pre\b|<!--|^[ >]*(?: {4}|\t)", re.MULTILINE | re.IGNORECASE)
 _NESTED = re.compile(r"`{3}|~{3}|<pre\b", re.IGNORECASE)
+_BLOCKS = re.compile(r"`{3}|~{3}|<pre\b|<!--", re.IGNORECASE)
 _FENCE = re.compile(r"(?:`{3,}|~{3,})[ \t]*(?:\{?\.?python3?\b\}?|\{?\.?py\b\}?)?[ \t]*", re.IGNORECASE)
+_TARGET = r"[(\[*]{0,4}[^\W\d][\w.]*(?:\[[^\]\n]*\])*[)\]]{0,4}"
 _CODE_START = re.compile(
-    r"(?:async\s+)?(?:def|class)\s|import\s+[\w.]+\s*(?:[,;#]|as\b|$)|from\s+[\w.]+\s+import\b|@|\"\"\"|'''|(?:async\s+)?(?:if|for|while|with|try)\b.*:\s*(?:#.*)?$"
-    r"|[^\W\d]\w*\s*(?::[^=\n]+)?=(?!=)"
+    r"(?:async\s+)?(?:def|class)\s|import\s+[\w.]+\s*(?:[,;#]|as\b|$)|from\s+[\w.]+\s+import\b|@|\"\"\"|'''|(?:async\s+)?(?:if|for|while|with|try|match)\b.*:\s*(?:#.*)?$"
+    rf"|{_TARGET}(?:\s*,\s*{_TARGET})*\s*,?\s*(?::[^=\n]+)?(?:[-+*/%@&|^]|//|\*\*|<<|>>)?=(?!=)"
 )
 _INDENTED_START = re.compile(r"\s*[ \t](?:async\s+)?(?:def|class)\s|\s*[ \t](?:import|from|@)")
 _PROMPT = re.compile(r"[ \t]*(?:>>>|\.\.\.)(?: |$)")
@@ -112,18 +115,28 @@ _NO_PROGRAM = frozenset(
 )
 
 
-def extract_program(answer: str, function_name: str = "", reasoning: str = AUTO) -> str:
+def extract_program(answer: str, function_name: str = "", reasoning: str = AUTO, calls: Sequence[str] = ()) -> str:
     """The program in an answer, by the rules of the module.
 
     Args:
         answer: The agent's answer.
         function_name: Name of the requested function; "" for the first piece.
         reasoning: How the model marks its thoughts, see `colbench_gym.reasoning.Reasoning`; "none" if it does not.
+        calls: Expressions that the program is to answer; the names in them are taken from the pieces too, as those that the function uses.
     """
     answer = without_thoughts(answer, reasoning)
-    reader = _Reader(function_name)
+    reader = _Reader(function_name, _called(calls))
     read = (reader.program(without_marker(text)) for text in readings(answer))
     return max(read, key=itemgetter(0))[1]  # of equals the first, the most literal
+
+
+def _called(calls: Sequence[str]) -> frozenset[str]:
+    """The names that calls use."""
+    names: set[str] = set()
+    for call in dict.fromkeys(calls):
+        with suppress(*PARSE_ERRORS):
+            names |= names_of(parse_source(call)).uses
+    return frozenset(names)
 
 
 def without_thoughts(answer: str, reasoning: str = AUTO) -> str:
@@ -160,8 +173,8 @@ class _Lines:
 class _Reader:
     """Reads one answer, within the limits of the module."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, called: frozenset[str] = frozenset()) -> None:
+        self.name, self.called = name, called
         self.parser = _Parser()
         self.ends = _MOST_ENDS
 
@@ -176,7 +189,7 @@ class _Reader:
         for code in self._ways(text):
             if code and not self.name:
                 return Definition.NONE, code[0].text
-            level, program = program_of([lines.piece for lines in code if lines.piece], self.name)
+            level, program = program_of([lines.piece for lines in code if lines.piece], self.name, self.called)
             if level > best[0]:
                 best = level, program
             if level is Definition.FUNCTION:
@@ -188,9 +201,9 @@ class _Reader:
         return definition(piece.tree, self.name) if self.name else Definition.FUNCTION
 
     def _whole(self, text: str) -> Piece | None:
-        """The whole answer as a piece, if it parses. An answer with markup is tried only if its first line looks like code."""
+        """The whole answer as a piece, if it parses. An answer with blocks of markup is tried only if its first line looks like code."""
         body = text.strip("\n")
-        if _MARKUP.search(body) and not (_CODE_START.match(body.lstrip().partition("\n")[0]) or body.startswith("#")):
+        if _BLOCKS.search(body) and not (_CODE_START.match(body.lstrip().partition("\n")[0]) or body.startswith("#")):
             return None
         return self._piece(body, is_prose=True)
 

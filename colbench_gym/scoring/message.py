@@ -8,6 +8,7 @@ r"""The markers in an agent's message: what is its private thought, what the sim
     * ``OUTPUT:`` ends the agent's private thought: everything up to its first occurrence is dropped and never reaches the simulated human.
       It counts outside of code: not in a code block, in ``code``, in an open docstring, or within a line after a line of code. Behind an answer
       marker it counts only if another answer marker follows, or if no code is in the message: what stands behind the answer's code is no thought.
+      Without one it does not count between a block of code and a block of its output that ends the message.
 
 Invisible characters are ignored in both. What a model thinks between marks such as ``<think>`` and ``</think>`` (`colbench_gym.reasoning`) is no part
 of its message: no marker in it counts. The time is linear in the text.
@@ -48,6 +49,9 @@ _CODE = re.compile(
     r"|</?[a-z!])|`{3}|~{3}|\blambda\b",
     re.MULTILINE | re.IGNORECASE,
 )
+
+
+_ONE_BLOCK = re.compile(r"[ \t*_]*\s*(?P<fence>`{3,}|~{3,})[^\n]*\n(?P<body>(?:(?!`{3}|~{3})[^\n]*\n)*)(?P=fence)\s*")
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,17 @@ def _end_of_thought(text: str) -> re.Match[str] | None:
     mark = next(_outside_code(text), None)
     answers = [start for start, _ in _markers(text)]
     has_code = bool(answers) and _CODE.search(text, answers[0]) is not None
+    if mark and not answers and _is_shown_output(text, mark):
+        return None
     return None if mark and has_code and mark.start() > answers[-1] else mark
+
+
+def _is_shown_output(text: str, mark: re.Match[str]) -> bool:
+    """Whether a mark stands between a block of code and a block of what the code prints, which ends the message."""
+    shown = _ONE_BLOCK.fullmatch(text, mark.end())
+    return (
+        shown is not None and _CODE.search(shown["body"]) is None and re.search(r"`{3}|~{3}", text[: mark.start()]) is not None
+    )
 
 
 def _outside_code(text: str) -> Iterator[re.Match[str]]:

@@ -3,7 +3,8 @@
 A page is the *last* fence that is one: whole documents (``<!doctype>``, ``<html>``, ``<body>``) go before fragments, and both before tags in
 a fence of another language. A fence whose first element ends only behind it continues to the later end of a fence where it has ended, for a page may
 hold fences. Fences of CSS go into a page without a ``<style>``. Without such a fence, the page is the text from the first tag to the last,
-without the marks of a quote. Code by ``<pre>``, with entities instead of tags, is a page if there is no other.
+without the marks of a quote. The first tag begins a line, or its element ends: a tag that prose mentions (``the `<button>` ``, "I used a <div>") begins
+no page. Code by ``<pre>``, with entities instead of tags, is a page if there is no other.
 `colbench_gym.scoring.markdown` says what a fence is; invisible characters do not matter to it.
 
 With edits enabled, an utterance may instead contain one or more blocks of this form. Each replaces the first occurrence of its SEARCH part in the
@@ -37,10 +38,17 @@ _TAG = re.compile(
     r"<(?:!doctype|html|head|body|link|style|div|main|header|nav|section|article|footer|aside|button|h[1-6]|p|img|table|form|ul|ol|span|a)\b",
     re.IGNORECASE,
 )
+#: Any tag, in a fence that says it is one of HTML.
+_ANY_TAG = re.compile(r"<[a-z!]", re.IGNORECASE)
+_END_TAG = re.compile(r"</([a-z][a-z0-9]*)", re.IGNORECASE)
+_WHOLE_TAG = re.compile(r"<[/a-z!][^<>]*>", re.IGNORECASE)
+_SPAN = re.compile(r"(?<!`)(`{1,2})(?!`)[^`\n]+\1(?!`)")
+_LINE_START = re.compile(r"(?:[^\w\n<]|\d{1,2}[.)])*\Z")
 _DOCUMENT = re.compile(r"<(?:!doctype|html|body)\b", re.IGNORECASE)
 _FIRST_ELEMENT = re.compile(r"<([a-z][a-z0-9]*)\b", re.IGNORECASE)
 _HEAD_END = re.compile(r"</head\s*>|(?=<body\b)", re.IGNORECASE)
 _STYLE = re.compile(r"<style\b", re.IGNORECASE)
+_HTML = ("html", "htm", "xhtml", "svg", "xml")
 _OTHER_LANGUAGES = frozenset(
     [
         "css",
@@ -64,20 +72,22 @@ _OTHER_LANGUAGES = frozenset(
         "txt",
     ]
 )
+#: Characters before a tag on its line that are looked at.
+_MOST_BEFORE = 100
 _MARKUP = re.compile(r"`{3}|~{3}|<pre\b", re.IGNORECASE)
 _FENCE_LINE = re.compile(r"^[^\w\n<]*(?:`{3}|~{3}).*$", re.MULTILINE)
 #: The end of a fence on the line of the last tag.
 _GLUED = re.compile(r"(?<=>)[ \t]*(?:`{3,}|~{3,})[ \t]*$", re.MULTILINE)
 _QUOTE = re.compile(r"^(?: {0,3}>)+ ?", re.MULTILINE)
 _UNSEEN_ENDS = re.compile(rf"\A[\s{INVISIBLE}]+|[\s{INVISIBLE}]+\Z")
-_SEARCH, _DIVIDER, _REPLACE = "<<<<<<< SEARCH\n", "\n=======\n", ">>>>>>> REPLACE"
+_SEARCH, _DIVIDER, _REPLACE = re.compile(r"<<<<<<< SEARCH[ \t]*\n"), re.compile(r"\n=======[ \t]*\n"), ">>>>>>> REPLACE"
 
 
 def extract_page(text: str) -> str:
     """The page in a text; "" if there is none."""
+    lines = text = re.sub("\r\n?", "\n", text)
     if not _MARKUP.search(text):
         return _bare(text)
-    lines = re.sub("\r\n?", "\n", text)
     if not lines.isascii():
         lines = _FENCE_LINE.sub(lambda match: visible(match.group()), lines)
     blocks: list[CodeBlock] = []
@@ -115,7 +125,7 @@ def _last_page(blocks: Sequence[CodeBlock]) -> CodeBlock | None:
 
 
 def _rank(block: CodeBlock) -> int:
-    if not _TAG.search(block.text):
+    if not (_ANY_TAG if block.language in _HTML else _TAG).search(block.text):
         return 0
     return 1 if block.language in _OTHER_LANGUAGES else 3 if _DOCUMENT.search(block.text) else 2
 
@@ -151,15 +161,28 @@ def _styled(page: str, blocks: Sequence[CodeBlock]) -> str:
 
 
 def _bare(text: str) -> str:
-    """The text from the first tag to the last, without the marks of a quote if the first stands in one."""
-    first = _TAG.search(text)
+    """The text from the first tag of a page to the last tag, without the marks of a quote if the first stands in one."""
+    first, spoken = _first_tag(text)
+    if first and _QUOTE.match(text, text.rfind("\n", 0, first.start()) + 1):
+        text = _QUOTE.sub("", text)
+        first, spoken = _first_tag(text)
     if not first:
         return ""
-    line = text[text.rfind("\n", 0, first.start()) + 1 : first.start()]
-    if _QUOTE.match(line):
-        text = _QUOTE.sub("", text)
-        first = _TAG.search(text)
-    return text[first.start() : text.rfind(">") + 1].strip() if first else ""
+    end = max((tag.end() for tag in _WHOLE_TAG.finditer(spoken, first.start())), default=len(text))
+    return text[first.start() : end].strip()
+
+
+def _first_tag(text: str) -> tuple[re.Match[str] | None, str]:
+    """Where a page begins: at a document, at a tag that begins a line, or at an element that ends; and the text with blanks for code spans, but for one that ends it."""
+    whole = len(text.rstrip())
+    spoken = _SPAN.sub(lambda span: span.group() if span.end() == whole else " " * len(span.group()), text)
+    ends = {end[1].lower(): end.start() for end in _END_TAG.finditer(spoken)}
+    for tag in _TAG.finditer(spoken):
+        start = max(text.rfind("\n", max(0, tag.start() - _MOST_BEFORE), tag.start()) + 1, tag.start() - _MOST_BEFORE)
+        is_ended = ends.get(tag.group()[1:].lower(), -1) > tag.start()
+        if is_ended or _DOCUMENT.match(tag.group()) or _LINE_START.match(spoken[start : tag.start()]):
+            return tag, spoken
+    return None, spoken
 
 
 def _trimmed(page: str) -> str:
@@ -181,15 +204,13 @@ def apply_edits(page: str, text: str) -> str | None:
 
 def _edits(text: str) -> Iterator[tuple[str, str]]:
     """The parts (old, new) of the edits in a text, in order."""
-    end = 0
-    while (start := text.find(_SEARCH, end)) >= 0:
-        start += len(_SEARCH)
-        divider = text.find(_DIVIDER, start)
-        new = divider + len(_DIVIDER)
-        end = text.find(_REPLACE, new) if divider >= 0 else -1
-        if end < 0:
+    text, end = re.sub("\r\n?", "\n", text), 0
+    while search := _SEARCH.search(text, end):
+        divider = _DIVIDER.search(text, search.end())
+        end = text.find(_REPLACE, divider.end()) if divider else -1
+        if divider is None or end < 0:
             return
-        yield text[start:divider], text[new:end].removesuffix("\n")
+        yield text[search.end() : divider.start()], text[divider.end() : end].removesuffix("\n")
 
 
 def current_page(utterances: Iterable[str], has_edits: bool = False) -> str:
@@ -202,5 +223,6 @@ def current_page(utterances: Iterable[str], has_edits: bool = False) -> str:
     page = ""
     for text in utterances:
         edited = apply_edits(page, text) if has_edits else None
-        page = edited if edited is not None else extract_page(text) or page
+        is_broken = has_edits and edited is None and "<<<<<<< SEARCH" in text  # what is no edit is no page either
+        page = edited if edited is not None else page if is_broken else extract_page(text) or page
     return page

@@ -66,12 +66,13 @@ class _Part:
         return names_of(self.node)
 
 
-def program_of(pieces: Sequence[Piece], name: str) -> tuple[Definition, str]:
+def program_of(pieces: Sequence[Piece], name: str, called: Set[str] = frozenset()) -> tuple[Definition, str]:
     """How firmly pieces define a function, and their program; "" if none defines it.
 
     Args:
         pieces: Pieces of an answer, in order.
         name: Name of the function.
+        called: Further names that calls of the program use.
     """
     pieces = _without_own_imports(pieces)
     functions = frozenset(
@@ -91,11 +92,11 @@ def program_of(pieces: Sequence[Piece], name: str) -> tuple[Definition, str]:
     chosen = len(definitions) - 1 - definitions[::-1].index(best)
     if len(pieces) == 1:
         return best, pieces[0].text
-    return best, _with_parts(pieces, chosen, name)
+    return best, _with_parts(pieces, chosen, name, called)
 
 
-def _with_parts(pieces: Sequence[Piece], chosen: int, name: str) -> str:
-    """The chosen piece after the statements of the others that it uses."""
+def _with_parts(pieces: Sequence[Piece], chosen: int, name: str, called: Set[str]) -> str:
+    """The chosen piece after the statements of the others that it or a call uses."""
     parts = [
         _Part(node, piece, place)
         for place, piece in enumerate(pieces)
@@ -107,14 +108,16 @@ def _with_parts(pieces: Sequence[Piece], chosen: int, name: str) -> str:
         bound_name for part in parts if part.place < chosen and _is_function(part.node) for bound_name in part.names.binds
     }
     needed, bound = _needs(pieces[chosen].tree, builtins)
+    needed |= called - bound - builtins - {name}
     helpers = bound & names_of(pieces[chosen].tree).uses - {name}
     later = [part for part in parts if part.place > chosen and _corrects(part, helpers)]
     needed |= set().union(*(part.names.uses for part in later)) - bound - builtins
     taken = [parts[i] for i in sorted(_used(parts, needed, bound | builtins, chosen, name))]
-    if not taken and not later:
+    programs = [piece for piece in pieces[:chosen] if piece.is_program]
+    future = [bound_name for piece in [*programs, pieces[chosen]] for bound_name in _future_imports(piece.tree)]
+    if not taken and not later and not any([*_future_imports(piece.tree)] for piece in programs):
         return pieces[chosen].text
     places = {part.place for part in [*taken, *later]}
-    future = [bound_name for place in sorted({*places, chosen}) for bound_name in _future_imports(pieces[place].tree)]
     head = [f"from __future__ import {', '.join(dict.fromkeys(future))}"] if future else []
     texts = ["\n".join(_source(part.piece, part.node) for part in taken if part.place == place) for place in sorted(places)]
     after = [_source(part.piece, part.node) for part in later if part not in taken]
@@ -202,7 +205,9 @@ def _without_own_imports(pieces: Sequence[Piece]) -> Sequence[Piece]:
     kept = []
     for i, (piece, nodes) in enumerate(zip(pieces, imports, strict=True)):
         others = set().union(*defined[:i], *defined[i + 1 :])
-        changes = [(node, _assigned(node)) for node in nodes if all(alias.name in others for alias in node.names)]
+        changes = [
+            (node, _assigned(node)) for node in nodes if all(alias.name in {*others, "*"} for alias in node.names) and others
+        ]
         text = _with_texts(piece, changes)
         kept.append(Piece(text, parse_source(text), piece.is_program) if changes else piece)
     return kept

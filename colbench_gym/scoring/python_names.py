@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -18,6 +19,8 @@ _FACTORIES = frozenset(
 )
 #: Builtins whose call changes an argument.
 _SETTERS = frozenset({"setattr", "delattr", "next", "exec"})
+#: Modules whose decorators change nothing of the module.
+_MODULES = sys.stdlib_module_names | {"pytest", "np", "numpy"}
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
@@ -70,6 +73,9 @@ def names_of(node: ast.AST) -> Names:
     while waiting:
         current, place = waiting.pop()
         if isinstance(current, _Function | ast.Lambda | _Comprehension | ast.ClassDef):
+            for name in _registries(current):
+                if not place.knows(name):
+                    (names.later if place.is_inside else names.changes).add(name)
             waiting += _in_scope(current, place, names)
             continue
         if isinstance(current, ast.Name):
@@ -83,6 +89,13 @@ def names_of(node: ast.AST) -> Names:
                 (names.later if place.is_inside else names.changes).add(name)
         waiting += ((child, place) for child in ast.iter_child_nodes(current))
     return names
+
+
+def _registries(node: ast.AST) -> Iterator[str]:
+    """Names of objects that a decorator may put a function into: ``@rules.register``."""
+    for decorator in getattr(node, "decorator_list", ()):
+        if isinstance(decorator.func if isinstance(decorator, ast.Call) else decorator, ast.Attribute):
+            yield from (name for name in _base(decorator) if name not in _MODULES)
 
 
 def _bound(node: ast.AST) -> Iterator[str]:
@@ -120,10 +133,24 @@ def _in_scope(node: ast.AST, place: _Place, names: Names) -> Iterator[tuple[ast.
         body = [node.body]
     bound, is_function = _own_names(node, body), isinstance(node, _Function | ast.Lambda)
     if isinstance(node, ast.ClassDef):  # its methods do not see the names of its body
+        for name in _read_first(node):
+            _note(name, True, place, names)
         inner = _Place(place.local, bound, place.is_inside)
     else:
         inner = _Place(place.local | bound, frozenset() if is_function else place.of_class, place.is_inside or is_function)
     yield from ((child, inner) for child in body)
+
+
+def _read_first(node: ast.ClassDef) -> Iterator[str]:
+    """Names that the assignments of a class body read before they bind them: the module's, as in ``rate = rate``."""
+    bound: set[str] = set()
+    for statement in node.body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            named = [part for part in ast.walk(statement) if isinstance(part, ast.Name)]
+            yield from (part.id for part in named if isinstance(part.ctx, ast.Load) and part.id not in bound)
+            bound |= {part.id for part in named if isinstance(part.ctx, ast.Store)}
+        elif isinstance(statement, _Function | ast.ClassDef):
+            bound.add(statement.name)
 
 
 def _own_names(node: ast.AST, body: Iterable[ast.AST]) -> frozenset[str]:

@@ -42,7 +42,7 @@ def vote(task: Task, answers: Sequence[str], unit_tests: UnitTests) -> int:
     Raises:
         SandboxError: If the sandbox itself failed; never because of what a program did.
     """
-    sources = [extract_program(answer, task.function_name, unit_tests.reasoning) for answer in answers]
+    sources = [extract_program(answer, task.function_name, unit_tests.reasoning, task.hidden.calls) for answer in answers]
     calls = inputs_of(task, sources)
     if not calls or len(set(sources)) == 1:
         return plurality(sources)

@@ -31,6 +31,8 @@ for (const a of document.getAnimations()) {
     else { a.pause(); a.currentTime = 0; }
   } catch (e) { a.cancel(); }
 }"""
+#: Longest time in seconds that a browser takes to close a page's context.
+CLOSE_S = 5
 MAX_REFUSED = 50
 #: Maximal number of answered requests of a page. ColBench's test pages have at most 7 addresses.
 MAX_ANSWERED = 200
@@ -56,6 +58,7 @@ async def render(browser: Browser, page: Page, files: WebFiles, picture: bool = 
 
     Raises:
         playwright.async_api.Error: If the page's process, or the browser, ends.
+        TimeoutError: If the browser does not close the context.
     """
     from playwright.async_api import Error
 
@@ -73,8 +76,9 @@ async def render(browser: Browser, page: Page, files: WebFiles, picture: bool = 
         browser.remove_listener("disconnected", requests.note_end)
         work.cancel()
         end.cancel()
-        await asyncio.gather(work, end, return_exceptions=True)
-        await context.close()
+        async with asyncio.timeout(CLOSE_S):  # a browser that has stopped answers nothing
+            await asyncio.gather(work, end, return_exceptions=True)
+            await context.close()
 
 
 async def _looked_at(context: BrowserContext, page: Page, requests: _Requests, picture: bool) -> Rendering:

@@ -141,7 +141,7 @@ def marginal_advantages(
     def verdicts(answers: Sequence[str]) -> list[float]:
         expected = [tuple(map(fingerprint_of, family.values(other) or ())) for other in agreeing]
         programs = [
-            Program(extract_program(answer, task.function_name, NONE), task.hidden.calls, unit_tests.limits)
+            Program(extract_program(answer, task.function_name, NONE, task.hidden.calls), task.hidden.calls, unit_tests.limits)
             for answer in answers
         ]
         results = [tuple(call.fingerprint for call in result.calls) for result in unit_tests.sandbox.run(programs)]

@@ -162,12 +162,56 @@ def test_the_released_rule_is_as_released():
             "class Shop:\n    RATE = 5\n\n    def rate(self):\n        return RATE\n\ndef f(x):\n    return x + Shop().rate()",
         ),
         ("k = 1", "add = lambda x, k=k: x + k\n\ndef f(x):\n    return add(x)"),
+        ("RATE = 1", "class Shop:\n    RATE = RATE\n\ndef f(x):\n    return x + Shop.RATE"),
+        (
+            "class Rules:\n    steps = []\n\n    def step(self, function):\n        self.steps.append(function)\n\nrules = Rules()\n```\n\n```python\n@rules.step\ndef add(x):\n    return x + 1",
+            "def f(x):\n    for step in rules.steps:\n        x = step(x)\n    return x",
+        ),
+        ("steps = []\n```\n\n```python\n@steps.append\ndef add(x):\n    return x + 1", "def f(x):\n    return steps[0](x)"),
+        (
+            "from __future__ import annotations\nimport math",
+            "class Node:\n    def next(self, other: Node): ...\n\ndef f(x):\n    return x + 1",
+        ),
+        ("STEP = 1", "from helpers import *\n\ndef f(x):\n    return x + STEP"),
         ("rates = [1]", "class Shop:\n    total = sum(rate for rate in rates)\n\ndef f(x):\n    return x + Shop.total"),
     ],
 )
 def test_a_definition_of_an_earlier_block_is_taken_where_python_reads_it(first, second):
     """An operator reads what it binds, a method does not see the names of its class, a default belongs to the place of the lambda."""
     (score,) = _graded([(ADD_ONE, f"First:\n\n```python\n{first}\n```\n\nThen:\n\n```python\n{second}\n```")])
+    assert score.outcome == "passed"
+
+
+@pytest.mark.parametrize(
+    "head", ["TAX, FEE = 1, 0", "(TAX, FEE) = 1, 0", "[TAX, *FEE] = 1, 0", "TAX = {}\nTAX['a'] = 1", "TAX: dict[str, int] = {}", "import math as m\nm.tax = 1"]
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "text", ["{}", "Here is the function:\n{}", "{}\n\nTell me if it works.", "Here it is:\n\n{}\n\nTell me if it works."]
+)
+def test_a_program_without_a_fence_keeps_its_first_statement(head, text):
+    program = f"{head}\n\ndef f(x):\n    return x + 1"
+    assert extract_program(text.format(program), "f").strip() == program
+
+
+@pytest.mark.parametrize("statement", ["n += 1", "TABLE['a'] = 1", "Shop.rate = 1", "match n:\n    case _:\n        n = 1"])
+def test_a_program_goes_on_behind_a_line_of_prose(statement):
+    answer = f"First:\nn, TABLE = 0, {{}}\nclass Shop: pass\nThen, as you said:\n{statement}\n\ndef f(x):\n    return x + n, TABLE, Shop"
+    assert statement.split("\n")[0] in extract_program(answer, "f")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "calls"),
+    [
+        ("def back(x):\n    return x - 1", F, ("f(1)", "back(f(1))", "[back(x) for x in (1, 2)]")),
+        ("import datetime", "def f(day):\n    return day.weekday() + 1", ("f(datetime.date(2024, 1, 1))",)),
+        ("class Point:\n    def __init__(self, x):\n        self.x = x", "def f(p):\n    return p.x", ("f(Point(1))",)),
+    ],
+)
+@pytest.mark.parametrize("in_order", [True, False])
+def test_what_only_the_hidden_calls_use_is_part_of_the_program(first, second, calls, in_order):
+    task = Task("t", "Do it.", "def f(x)", HiddenTask(f"{first}\n{second}", calls))
+    blocks = (first, second) if in_order else (second, first)
+    (score,) = _graded([(task, "\n\nand\n\n".join(f"```python\n{block}\n```" for block in blocks))])
     assert score.outcome == "passed"
 
 

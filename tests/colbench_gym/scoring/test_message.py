@@ -189,3 +189,14 @@ def test_the_marker_of_thoughts_in_code_ends_no_thought(program, form):
 )
 def test_long_texts_of_markers_are_read_to_their_end(part):
     parse_message(part * (400_000 // len(part)))
+
+
+def test_what_code_prints_is_no_end_of_a_thought():
+    text = "```python\ndef f(x):\n    return x + 1\n```\n\n**OUTPUT:**\n\n```\n3\n```\n"
+    assert parse_message(text).thought == "" and parse_message(text).utterance == text.strip()
+    for thought in (
+        "I try:\n```python\nx = 1\n```\nOUTPUT:\nWhat is the fee?",
+        "I think.\nOUTPUT:\n```\n3\n```",
+        "```\nx = 1\n```\nOUTPUT:\n```\nx = 2\n```",
+    ):
+        assert parse_message(thought).thought

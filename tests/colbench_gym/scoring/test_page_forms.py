@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from colbench_gym.scoring.pages import extract_page
+from colbench_gym.scoring.pages import current_page, extract_page
 
 from .page_forms import FORMS
 
@@ -58,3 +58,33 @@ def test_css_in_a_fence_of_its_own_goes_into_a_page_without_style():
 )
 def test_what_is_no_page(text):
     assert extract_page(text) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The page above, its `<h1>` is centred.", "Should the `<button>` be blue?", "I used a <div> for the card. Is 5 > 3?", "Is an <img> or a <link> wanted?",
+        "Do you mean `<b>this</b>` or that?", "Is 5 < 6 and 7 > 6?",
+    ],
+)  # fmt: skip
+def test_a_tag_that_prose_mentions_is_no_page(text):
+    assert extract_page(text) == ""
+    assert current_page([PAGES[0], text]) == PAGES[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [
+        ("<div>\n<p>Hi</p>\n</div>\nThis is > 90% similar.", "<div>\n<p>Hi</p>\n</div>"),
+        ("Here: <DIV><p>x</p></DIV> Good?", "<DIV><p>x</p></DIV>"),
+        ("I WANT TO ANSWER: `<div>Hi</div>`", "<div>Hi</div>"),
+        ("Its `<p>` is new:\n\n<p>a</p>\n<img src='b.png'>\n\nGood?", "<p>a</p>\n<img src='b.png'>"),
+        ("- <p>a</p>\n- <p>b</p>", "<p>a</p>\n- <p>b</p>"),
+        ("> <div>\n> <p>a</p>\n> </div>", "<div>\n<p>a</p>\n</div>"),
+        ("```html\n<center><b>Hi</b></center>\n```", "<center><b>Hi</b></center>"),
+        ("```svg\n<svg></svg>\n```", "<svg></svg>"),
+        ("```python\nx = '<b>'\n```", ""),
+    ],
+)
+def test_a_page_in_prose_ends_with_its_last_tag(text, page):
+    assert extract_page(text) == page

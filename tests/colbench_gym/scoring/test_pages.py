@@ -44,3 +44,19 @@ def test_the_last_page_counts_and_words_do_not_change_it():
     assert current_page([PAGE, "Do you like it?", "<p>two</p>", "I WANT TO ANSWER:"]) == "<p>two</p>"
     assert current_page([PAGE, EDIT, "Good?"], has_edits=True) == "<html><h1>New</h1></html>"
     assert current_page([PAGE, EDIT]).startswith("<h1>Old</h1>")  # without edits it is a page like any other
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        EDIT.replace("\n", "\r\n"),
+        EDIT.replace("SEARCH\n", "SEARCH \n").replace("=======\n", "=======\t\n"),
+        EDIT.replace("\n", "\r"),
+    ],
+)
+def test_edits_may_have_other_line_ends_and_blanks_behind_their_marks(edit):
+    assert current_page([PAGE, edit], has_edits=True) == "<html><h1>New</h1></html>"
+
+
+def test_a_broken_edit_is_no_page():
+    assert current_page([PAGE, EDIT.replace("=======\n", "")], has_edits=True) == PAGE

@@ -9,8 +9,8 @@ import pytest
 
 from colbench_gym.errors import SandboxError
 from colbench_gym.scoring import unit_tests as module
-from colbench_gym.scoring.unit_tests import UnitTests
-from sandboxes import Limits
+from colbench_gym.scoring.unit_tests import UnitTests, public_outcome
+from sandboxes import CallResult, ExecutionResult, Limits, Outcome
 
 CALLS = ("total([1])", "total([2, 3])")
 
@@ -180,6 +180,40 @@ def test_what_a_busy_machine_may_have_caused_is_run_again(sandbox, humans, total
     for _ in range(2):
         assert grader.score(task, "def total(p):\n    while True: pass").outcome == "timeout"
     assert len(counting.programs) == 1 + 2
+
+
+@pytest.mark.parametrize("outcome", [Outcome.MEMORY, Outcome.CRASH, Outcome.TIMEOUT])
+def test_a_reference_that_the_machine_ended_is_run_again_for_a_later_answer(sandbox, humans, total_task, outcome):
+    counting, task = humans.Counting(sandbox), total_task("t", REFERENCE, CALLS[:1])
+    stream, left = counting.stream, [2]
+
+    def failing(programs):
+        for program, result in zip(programs, stream(programs), strict=True):
+            is_ended = program.source == REFERENCE and left[0] > 0
+            left[0] -= is_ended
+            yield ExecutionResult((CallResult(outcome),)) if is_ended else result
+
+    counting.stream = failing
+    grader, right = UnitTests(counting), "def total(p):\n    return sum(p) / 2"
+    assert grader.score(task, right).outcome == "ungradable"
+    assert grader.score(task, right).success == 1
+    left[0] = 100
+    slow = total_task("slow", REFERENCE, CALLS[1:])
+    before = len(counting.programs)
+    for i in range(5):
+        assert grader.score(slow, f"{right} + {i}").outcome == "ungradable"
+    assert len(counting.programs) - before == 5 + 2 * module.MOST_TRIES, (
+        "in the end it counts as a reference that cannot be run"
+    )
+
+
+def test_the_name_of_an_exception_says_nothing_to_the_agent():
+    assert public_outcome("exception:'largest([12.25, -5])'") == public_outcome("exception:Mine") == "exception:other"
+    assert [public_outcome(name) for name in ("exception:KeyError", "passed", "timeout")] == [
+        "exception:KeyError",
+        "passed",
+        "timeout",
+    ]
 
 
 def test_the_caches_are_bounded(sandbox, total_task, monkeypatch):
