@@ -150,6 +150,7 @@ class TextGame(gym.Env[str, str]):
             raise ValueError(f"`options` of {type(self).__name__} may have {self.reset_options}, got {sorted(strange)[0]!r}.")
         super().reset(seed=seed)
         self.rng.seed(int(self.np_random.integers(2**63)) if seed is None else seed)
+        self._is_begun = False  # until it has begun: what follows may refuse an option
         self.turn, self.history, self._return, self._is_over, self._info = 0, [], 0.0, False, {}
         observation = self._begin(options or {})
         self._is_begun = True

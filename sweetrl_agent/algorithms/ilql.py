@@ -12,7 +12,7 @@ With tau near 1, V is the largest Q among the data's actions, so that Q becomes 
 4. The agent samples from the softmax of log pi_beta + beta (min_k Q'_k - V); pi_beta is the initial policy, which stays as it is.
 
 Source of constants: LMRL-Gym's code (arXiv:2311.18232), `LLM_RL/algorithms/ilql`. There, Maze is played by ranking the four legal moves by Q; here
-every environment samples tokens. Where a limit of turns cuts an episode off, the state after it is not in the data, and the last token is left out of 2;
+every environment samples tokens. Where a limit of turns cuts an episode off, the state after it is not in the data, and the last token is left out of Q's loss;
 there it counts as an end.
 """
 

@@ -47,7 +47,7 @@ def outcome_pairs(
             continue
         for worse in group:
             score = float(worse.metrics[metric])
-            if score < best_score and best_score - score >= min_difference:
+            if score < best_score and best_score - score >= min_difference - 1e-9:  # 1.0 - 0.9 is less than 0.1
                 is_shared = best.hidden == worse.hidden
                 hidden = best.hidden if is_shared else {"chosen": best.hidden, "rejected": worse.hidden}
                 rows.append(

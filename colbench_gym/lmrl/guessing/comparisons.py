@@ -119,7 +119,8 @@ def number(text: str) -> tuple[float, int, int] | None:
 
 
 def _compared(table: SecretTable, measure: Measure, text: str) -> Truths | None:
-    bound = _number_bound(measure, text) or _thing_bound(table, measure, text)
+    counted = _number_bound(measure, text)
+    bound = counted or _thing_bound(table, measure, text)
     if bound is None:
         return None
     value, before = bound
@@ -143,6 +144,8 @@ def _compared(table: SecretTable, measure: Measure, text: str) -> Truths | None:
         start = YEAR if measure.name == "founded" else 0  # "about 500 years" is about an age
         return _about(values - start, value - start)
     direction = _direction(measure, before, after)
+    if direction == 0 and counted and measure.name not in ("founded", "people"):  # "5 feet long"
+        return _about(values, value)
     return None if direction == 0 else np.asarray(values > value if direction > 0 else values < value)
 
 

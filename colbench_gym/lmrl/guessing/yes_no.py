@@ -60,9 +60,12 @@ _TOGETHER = re.compile(
     r"|\b(?:\w+ed|borders?|done|familiar|it|made|pay|play|popular|share|starts?|begins?|ends?|that|them|this|ties|trade|use|war) (?=with )"
 )
 _HAS_GOT = re.compile(r"\bha(?:s|ve) (it|they) got\b")
-_LETTER = r"(?:the )?(?:letters? )?(?:an? )?['\"]?(?P<letter>[a-z])['\"]?(?!\w)"
+_LETTER = r"(?:the )?(?:letters? )?(?:an? )?(?!a (?!(?:and|or|in|but)\b)\w)['\"]?(?P<letter>[a-z])['\"]?(?!\w)"
 _STARTS = re.compile(rf"\b(?:starts?|begins?|starting|beginning|first letter)\b(?: \w+)? ?(?:with|is|in|by)? {_LETTER}")
 _ENDS = re.compile(rf"\b(?:ends?|ending|last letter)\b(?: \w+)? ?(?:with|is|in|by|on)? {_LETTER}")
+_SOUND = re.compile(
+    r"\b(?P<place>starts?|begins?|starting|beginning|first letter|ends?|ending|last letter)\b(?: \w+){0,3}? (?P<sound>vowel|consonant)s?\b"
+)
 _CONTAINS = re.compile(
     r"\b(?:contains?|have|has|include|is there|got)\b(?: the| an?)* letter ['\"]?(?P<letter>[a-z])['\"]?(?!\w)"
 )
@@ -232,7 +235,8 @@ def _without_negation(text: str) -> tuple[bool, str]:
     text = re.sub(r"\bor not\b|\bif not\b|\bnot only\b", " ", text)
     negations = len(_NOT.findall(text))
     text = re.sub(r"\b(can|do|does|is|could)(?:n't|not)\b", r"\1", text)
-    return negations % 2 == 1, " ".join(re.sub(r"\bnot\b", " ", text).split())
+    text = re.sub(r"\bnor\b", "or", re.sub(r"\b(?:not|neither)\b", " ", text))
+    return negations % 2 == 1, " ".join(text.split())
 
 
 def spelled(table: SecretTable, text: str) -> Truths | None:
@@ -246,6 +250,9 @@ def spelled(table: SecretTable, text: str) -> Truths | None:
             return np.array([
                 name.startswith(letter) if kind == "start" else name.endswith(letter) if kind == "end" else letter in name for name in names
             ])  # fmt: skip
+    if sound := _SOUND.search(text):
+        at = -1 if sound["place"].startswith(("end", "last")) else 0
+        return np.array([(re.sub(r"\W", "", name)[at] in "aeiou") == (sound["sound"] == "vowel") for name in names])
     counted = number(text)
     match = re.search(r"\b(letters?|words?)\b", text)
     if counted is None or match is None or not re.search(r"\bname|\bword|\bletters?\b|\bspell", text):

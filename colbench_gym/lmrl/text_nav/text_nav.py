@@ -127,7 +127,10 @@ class TextNav(TextGame):
 
     @property
     def state_key(self) -> Hashable:
-        """The state of the house: it always begins alike, so the texts so far give it."""
+        """The state of the house: it always begins alike, so the texts so far give it.
+
+        The turn is left out, so that a state is the same whenever it is reached. Close to the limit of turns, equal states then differ in value.
+        """
         return self.state
 
     def expert_action(self) -> str:

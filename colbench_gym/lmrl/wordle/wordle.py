@@ -51,7 +51,7 @@ class Wordle(TextGame):
 
     ## Hidden information
 
-    The secret and the number of words that agree with all replies. With `redraws`, the secret is drawn anew among these words before each valid guess: the
+    The secret. With `redraws`, the secret is drawn anew among these words before each valid guess: the
     hidden one is that of the next guess, at the end that of the last, which agrees with all replies. What an agent sees has the same distribution either way,
     but only with `redraws=False` is the secret of the first turn also that of the last.
 

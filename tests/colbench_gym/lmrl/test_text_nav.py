@@ -183,3 +183,11 @@ def test_a_snapshot_restores_what_is_hidden_and_the_house():
     other.set_state(json.loads(json.dumps(env.get_state())))
     assert (other.hidden_information, other.state_key, other.state) == (env.hidden_information, env.state_key, env.state)
     assert other.step("insert stale food into fridge") == env.step("insert stale food into fridge")
+
+
+def test_a_refused_reset_leaves_no_episode_to_play():
+    env, _ = _in("garden")
+    with pytest.raises(ValueError, match="attic"):
+        env.reset(options={"room": "attic"})
+    with pytest.raises(gym.error.ResetNeeded):
+        env.step("look")

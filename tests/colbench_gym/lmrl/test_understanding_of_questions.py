@@ -202,3 +202,29 @@ def test_tables_say_what_is_wrong_with_them():
     }
     with pytest.raises(ValueError, match="Expected a name or a group of the table in attribute 'round', got '@Balls'"):
         SecretTable(content)
+
+
+def test_neither_nor_is_the_opposite_of_either():
+    for first, second in (("a fruit", "a vegetable"), ("an animal", "a plant")):
+        either = named("objects", f"Is it {first} or {second}?")
+        neither = named("objects", f"Is it neither {first} nor {second}?")
+        assert either and neither and not either & neither
+        assert len(either | neither) == len(load_table("objects").secrets)
+
+
+@pytest.mark.parametrize(("question", "letters", "at"), [
+    ("Does its name start with a vowel?", "AEIOU", 0), ("Does its name begin with a consonant?", "BCDFGHJKLMNPQRSTVWXYZ", 0), ("Is its last letter a vowel?", "aeiou", -1),
+    ("Does its name start with a or b?", "A", 0), ("Does it start with the letter A?", "A", 0), ("Does the name start with an a?", "A", 0),
+])  # fmt: skip
+def test_vowels_are_no_letter_a(question, letters, at):
+    names = {secret.name for secret in load_table("objects").secrets}
+    assert named("objects", question) == {name for name in names if name[at] in letters}
+
+
+def test_what_you_eat_is_edible():
+    assert "Apple" in named("objects", "Do you eat it?") and "Fork" not in named("objects", "Do you eat it?")
+
+
+def test_a_size_without_a_direction_is_about_as_large():
+    long, longer = named("objects", "Is it 5 feet long?"), named("objects", "Is it longer than 8 feet?")
+    assert not {"Banana", "Pencil"} & long and long and not long & longer

@@ -116,3 +116,9 @@ def test_distinct_pairs_are_drawn_alike():
     assert all(len(set(pairs)) == 2 for pairs in drawn)
     counts = Counter(pair for pairs in drawn for pair in pairs)
     assert set(counts) == {(0, 1), (0, 2), (0, 3), (1, 3), (2, 3)} and all(abs(n - 800) < 110 for n in counts.values())
+
+
+def test_a_difference_of_exactly_the_least_is_enough():
+    for better, worse in ((1.0, 0.9), (0.7, 0.6), (0.3, 0.2)):
+        rows = [_trajectory("a", i, score) for i, score in enumerate((better, worse))]
+        assert len(outcome_pairs(rows, 0.0, 0.1)) == 1 and not outcome_pairs(rows, 0.0, 0.11)
