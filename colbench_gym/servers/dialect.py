@@ -40,6 +40,8 @@ _REFUSED = re.compile(
     r"not (?:be )?(?:supported|permitted|allowed|available|enabled|accepted|implemented|compatible|recogni[sz]ed|a valid)|unsupported|unknown|unexpected|"
     r"unrecogni[sz]ed|(?:not|n't|only) support|extra (?:inputs|fields)|extra_forbidden|cannot find field|deprecated|additional propert|no longer|only the default"
 )
+#: Settings that switch a truncation off; a server may refuse such a value (text-generation-inference: "`top_p` must be > 0.0 and < 1.0").
+_WHOLE = ("top_p", "top_k", "min_p", "repetition_penalty", "repeat_penalty")
 #: Largest distance of a parameter's name from such words, and number of characters of a reply that are read.
 _NEAR, _READ = 120, 4000
 _changes: dict[tuple[str, str], frozenset[str]] = {}
@@ -90,7 +92,12 @@ def refusal(error: RequestError, body: bytes, request: Mapping[str, Any]) -> str
         about_messages = _refused_messages(text, places, request.get("messages"))
         if error.status == 500:
             return about_messages
-        return _refused_place(text, places, request) or about_messages or _refused_parameter(text, request)
+        return (
+            _refused_place(text, places, request)
+            or about_messages
+            or _refused_parameter(text, request)
+            or next((name for name in _WHOLE if name in request and re.search(rf"\b{name}\b.{{0,40}}\bmust be\b", text)), None)
+        )
     return None
 
 

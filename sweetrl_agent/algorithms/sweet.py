@@ -261,7 +261,7 @@ def _sampler(run: Run, count: int) -> Iterator[Callable[[list[Place]], list[Row]
                 "texts": [utterance.text for utterance in candidates],
                 **({"thoughts": thoughts} if any(thoughts := [utterance.thought for utterance in candidates]) else {}),
                 **({"cut": cut} if any(cut := [utterance.is_cut for utterance in candidates]) else {}),
-                "num_tokens": [len(utterance.token_ids) for utterance in candidates],
+                "num_tokens": [utterance.num_tokens for utterance in candidates],
             }
             for (t, turn), candidates in zip(states, sampled, strict=True)
         ]

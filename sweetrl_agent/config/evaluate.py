@@ -13,7 +13,7 @@ from sweetrl_agent.core.settings import Section, section, setting
 #: Settings that a run folder brings: of its environment, and of how its policy samples.
 TASK_SETTINGS = ("env", "env_kwargs", "env_record", "simulator", "sandbox", "max_turns", "on_error", "isolate_generators")
 MODEL_SETTINGS = (
-    "revision", "dtype", "engine", "server_urls", "system_prompt", "reasoning", "max_new_tokens", "temperature", "generation_batch",
+    "revision", "dtype", "engine", "server_urls", "system_prompt", "history", "reasoning", "max_new_tokens", "temperature", "generation_batch",
 )  # fmt: skip
 RUN_SETTINGS = (
     "threads",

@@ -64,6 +64,11 @@ class Turn:
     agent: str = AGENT
 
     @property
+    def num_tokens(self) -> int:
+        """Tokens that were sampled, or that a server says it has sampled; 0 if neither is known."""
+        return len(self.token_ids) or (self.usage[1] if self.usage else 0)
+
+    @property
     def is_cut(self) -> bool:
         """Whether the limit of tokens cut it."""
         return self.finish_reason == LENGTH
@@ -206,6 +211,7 @@ class Episode:
                     **({"thought": t.thought} if t.thought else {}),
                     **({"finish_reason": t.finish_reason} if t.finish_reason != STOP else {}),
                     **({"agent": t.agent} if t.agent != AGENT else {}),
+                    **({"usage": list(t.usage)} if t.usage and any(t.usage) and not t.token_ids else {}),
                 }
                 for t in self.turns
             ],
@@ -236,7 +242,7 @@ class Episode:
             valid["task_id"],
             valid["episode"],
             messages,
-            [Turn(**turn) for turn in turns],
+            [Turn(**{**turn, "usage": tuple(turn["usage"]) if "usage" in turn else None}) for turn in turns],
             valid["metrics"],
             valid["reward"],
             hidden,
@@ -283,6 +289,7 @@ class _TurnRow(TypedDict):
     thought: NotRequired[str]
     finish_reason: NotRequired[str]
     agent: NotRequired[str]
+    usage: NotRequired[list[int]]
 
 
 class _Row(TypedDict):

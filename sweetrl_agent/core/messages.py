@@ -30,10 +30,12 @@ def as_read(messages: Sequence[dict[str, str]], history: int) -> list[dict[str, 
 
     Args:
         messages: The dialogue; the last message is the user's.
-        history: Number of the latest earlier turns that it reads, each with the user's message before it; -1 for all. Leading system messages
+        history: Number of the latest earlier turns that it reads, each with the user's messages before it; -1 for all. Leading system messages
             are always read: the agent's instructions, and what an environment begins with.
     """
     if history < 0:
         return list(messages)
     leading = list(takewhile(lambda message: message["role"] == "system", messages))
-    return [*leading, *messages[len(leading) :][-2 * history - 1 :]]
+    rest = messages[len(leading) :]
+    said = [i for i, message in enumerate(rest) if message["role"] == "assistant"]
+    return [*leading, *rest[said[-history - 1] + 1 if len(said) > history else 0 :]]

@@ -35,6 +35,11 @@ class Utterance:
     simulated_turns: int = 0
 
     @property
+    def num_tokens(self) -> int:
+        """Tokens that were sampled, or that a server says it has sampled; 0 if neither is known."""
+        return len(self.token_ids) or (self.usage[1] if self.usage else 0)
+
+    @property
     def is_cut(self) -> bool:
         """Whether the limit of tokens cut it."""
         return self.finish_reason == LENGTH

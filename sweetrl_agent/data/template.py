@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from colbench_gym.reasoning import AROUND_SPEECH, AUTO, NONE, PAIRS, Reasoning
+from colbench_gym.reasoning import AROUND_SPEECH, AUTO, HARMONY, NONE, PAIRS, Reasoning
 from sweetrl_agent.core.episode import Messages
 
 #: Texts of the sample dialogues, which no template trims.
@@ -94,12 +94,13 @@ class Template:
             prompt: The rendered prompt.
             whole: The rendered dialogue that ends with the turn.
             text: Its speech.
-            thought: The thought before the speech, with its marks; "" for none.
+            thought: The thought before the speech, with its marks, or without them, as a server returned it apart; "" for none.
         """
         opened = self.reasoning.opened_by(prompt)
         behind = whole[len(prompt) :] if whole.startswith(prompt) else None
         if thought:
             opening = next((opening for opening, closing in self.reasoning.pairs.items() if closing == opened), "")
+            thought = self._marked(thought, opening, opened)
             return (thought.lstrip().removeprefix(opening) if opening else thought) + text + self.end
         speech = text.strip()
         start = -1 if behind is None else behind.find(speech, len(self.lead) if behind.startswith(self.lead) else 0)
@@ -108,6 +109,15 @@ class Template:
         start += len(speech)
         end = behind.find(self.end, start) if self.ends_turns else -1
         return behind[: end + len(self.end)] if end >= 0 else behind[:start] + self.end
+
+    def _marked(self, thought: str, opening: str, closing: str) -> str:
+        """A thought with marks: its own, those that the prompt opens, or those of the template."""
+        pairs = self.reasoning.pairs
+        if not pairs or any(mark in thought for mark in (*pairs, *pairs.values(), *HARMONY)):
+            return thought
+        if not opening:
+            opening, closing = next((pair for pair in pairs.items() if pair[1] in self._source), next(iter(pairs.items())))
+        return f"{opening}\n{thought.strip()}\n{closing}\n\n"
 
     def lead_of(self, prompt: str) -> str:
         """Text between a rendered prompt and a turn without a thought: `lead`, or the end of a thought that the prompt opens."""
@@ -135,8 +145,10 @@ class Template:
         return f"thoughts between {known_marks} are part of the message" if known_marks else ""
 
     def placed(self, messages: Messages) -> list[dict[str, str]]:
-        """The messages, with the instructions at the place that the template supports."""
+        """The messages, with the instructions at the place that the template supports; several leading system messages are one: many templates lose one of two."""
         placed = [{"role": message["role"], "content": message["content"]} for message in messages]
+        while len(placed) > 1 and placed[0]["role"] == placed[1]["role"] == "system":
+            placed[0]["content"] += f"\n\n{placed.pop(1)['content']}"
         if placed and placed[0]["role"] == "system" and not self.has_system:
             first = {**placed.pop(0), "role": "user"}
             if placed and placed[0]["role"] == "user":

@@ -58,7 +58,9 @@ def _costs(run: Run, algorithm: Algorithm, collected: list[Row], candidates: lis
     turns = [turn for row in collected for turn in row["turns"]] if "collect" in shared else []
     episodes = (len(collected) if turns else 0) + sum(row.get("episodes", 0) for row in metrics)
     num_turns = len(turns) + sum(row.get("environment_turns", 0) for row in metrics)
-    tokens = sum(len(turn["token_ids"]) for turn in turns) + sum(row.get("generated_tokens", 0) for row in metrics)
+    tokens = sum(len(turn["token_ids"]) or turn.get("usage", (0, 0))[1] for turn in turns) + sum(
+        row.get("generated_tokens", 0) for row in metrics
+    )
     agents = _of_agents(metrics)
     sampled = candidates if "candidates" in own else []
     ranked = [row for row in metrics if RANKED_TURNS in row]

@@ -98,15 +98,25 @@ class Request:
     @cached_property
     def sources(self) -> dict[str, str]:
         """The source of tasks of every split."""
-        return named_sources(self.given.tasks) if "tasks" in self.explicit else dict(self._default_sources())
+        return named_sources(self.given.tasks) if "tasks" in self.explicit else self._default_sources()
 
-    def _default_sources(self) -> Iterator[tuple[str, str]]:
-        settings = next(filter(None, map(run_settings, self.policies)), None)
-        if settings is None:
-            yield "test", str(self.record.all_defaults().get("test_tasks", TaskArguments.test_tasks))
-            return
-        yield "test", settings["test_tasks"] or self._last_fifth(settings["tasks"])
-        yield from ((split, settings[f"{split}_tasks"]) for split in ("unseen", "novel") if settings[f"{split}_tasks"])
+    def _default_sources(self) -> dict[str, str]:
+        of_runs = {spec.text: self._held_out_of(settings) for spec in self.policies if (settings := run_settings(spec))}
+        if not of_runs:
+            return {"test": str(self.record.all_defaults().get("test_tasks", TaskArguments.test_tasks))}
+        (first, sources), *others = of_runs.items()
+        for name, other in others:
+            if other != sources:
+                raise ValueError(
+                    f"{name} holds out other tasks ({', '.join(other.values())}) than {first} ({', '.join(sources.values())}), and may have trained on these: "
+                    "name tasks that none has trained on with `--tasks`."
+                )
+        return sources
+
+    def _held_out_of(self, settings: Mapping[str, Any]) -> dict[str, str]:
+        """The sources of the held-out tasks of a run."""
+        further = {split: settings[f"{split}_tasks"] for split in ("unseen", "novel") if settings[f"{split}_tasks"]}
+        return {"test": settings["test_tasks"] or self._last_fifth(settings["tasks"]), **further}
 
     def _last_fifth(self, source: str) -> str:
         """The test tasks of a run without a source of its own for them; see `trainers.run.load_splits`."""

@@ -211,7 +211,9 @@ def _on_vllm(path: str, base: str, arguments: ModelArguments, response_prefix: s
     from sweetrl_agent.policies.vllm import VLLMPolicy
 
     dtype = str(torch_dtype(arguments, is_trained=False)).removeprefix("torch.")  # vLLM would round float32 weights
-    return VLLMPolicy(path, base, speaker_of(load_tokenizer(base, arguments), arguments, response_prefix), dtype=dtype)
+    speaker = speaker_of(load_tokenizer(base, arguments), arguments, response_prefix)
+    revision = {} if Path(base).is_dir() else {"revision": arguments.revision, "tokenizer_revision": arguments.revision}
+    return VLLMPolicy(path, base, speaker, dtype=dtype, **revision)
 
 
 def _on_servers(path: str, base: str, arguments: ModelArguments, response_prefix: str) -> Policy:

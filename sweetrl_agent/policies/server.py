@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from colbench_gym.errors import AgentDownError, AgentError, ColBenchError
-from colbench_gym.outside_text import printable
+from colbench_gym.outside_text import encodable, printable
 from colbench_gym.servers.chat_server import CHAT, TEXT, ChatServer, checked_url, read_key, with_retries
 from colbench_gym.servers.completion import Completion
 from colbench_gym.servers.errors import RequestError
 from sweetrl_agent.core.agents import ConcurrentPolicy
-from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.core.episode import LENGTH, Messages
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.policies.utterances import Speaker
 from sweetrl_agent.policies.vllm import SAMPLED_LOG_PROBS
@@ -124,7 +124,12 @@ class ServerPolicy(ConcurrentPolicy):
             if error.is_for_all:
                 raise AgentDownError(message) from None
             return Utterance("", error=AgentError(message, f"the agent's server: {what}"))
-        return self._utterance(completion, prompt)
+        end = speaker.utterances.prompt_end(prompt) if prompt else ""
+        if (
+            not end and completion.finish_reason == LENGTH and not completion.thought
+        ):  # a thought that the limit cut has no closing mark
+            end = chat.template.render(speaker.read(dialogue))
+        return self._utterance(completion, prompt, end)
 
     def _sampling_of_transformers(self) -> dict[str, Any]:
         """Settings that the server of transformers reads; other servers ignore them, or refuse them once."""
@@ -133,13 +138,14 @@ class ServerPolicy(ConcurrentPolicy):
         settings = {"do_sample": speaker.temperature > 0, "top_p": 1.0, "top_k": 0, "repetition_penalty": 1.0, **ends}
         return {"top_p": 1.0, "generation_config": json.dumps(settings)}
 
-    def _utterance(self, reply: Completion, prompt: list[int]) -> Utterance:
+    def _utterance(self, reply: Completion, prompt: list[int], end: str) -> Utterance:
         if reply.token_ids:
             ends = self.speaker.chat.end_ids()
             return self.speaker.utterances.from_tokens(
                 reply.token_ids, reply.log_probs, prompt, ends, reply.finish_reason, reply.usage
             )
-        return self.speaker.utterances.from_text(reply.text, "", reply.finish_reason, reply.thought, usage=reply.usage)
+        text, thought = encodable(reply.text), encodable(reply.thought)
+        return self.speaker.utterances.from_text(text, end, reply.finish_reason, thought, usage=reply.usage)
 
 
 class _Server:

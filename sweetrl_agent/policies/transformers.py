@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from transformers import (
+    GenerationConfig,
     LogitsProcessor,
     LogitsProcessorList,
     StoppingCriteria,
@@ -23,6 +25,21 @@ from sweetrl_agent.policies.utterances import Speaker, Utterances
 
 #: In vocabularies of at least this size, a token is sampled in two steps: a block of `SAMPLING_BLOCK` tokens, and a token in it.
 LARGE_VOCABULARY, SAMPLING_BLOCK = 2**15, 512
+
+
+@contextmanager
+def without_own_settings(model: Any) -> Iterator[None]:
+    """While a model generates, its generation settings are those of no model: a penalty or a beam of its own would change what is sampled, and not what is recorded."""
+    parts = (model, getattr(model, "policy", None), model.get_base_model() if hasattr(model, "get_base_model") else None)
+    owners: list[Any] = [part for part in parts if getattr(part, "generation_config", None) is not None]
+    before = [owner.generation_config for owner in owners]
+    for owner in owners:
+        owner.generation_config = GenerationConfig()
+    try:
+        yield
+    finally:
+        for owner, settings in zip(owners, before, strict=True):
+            owner.generation_config = settings
 
 
 def uniform_numbers(seed: int, count: int) -> NDArray[np.float64]:
@@ -167,18 +184,18 @@ class TransformersPolicy:
         mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=self.model.device)
         sampling = SeededSampling(seeds, max_new_tokens, self.speaker.temperature, self.top_p)
         self.model.eval()
-        output = self.model.generate(
-            input_ids=input_ids,
-            attention_mask=mask,
-            max_new_tokens=max_new_tokens,
-            do_sample=False,
-            logits_processor=LogitsProcessorList([sampling]),
-            stopping_criteria=StoppingCriteriaList(
-                [StopTexts(self.speaker.utterances, width)] if self.speaker.chat.stop_texts else []
-            ),
-            eos_token_id=self.end_ids,
-            pad_token_id=self.pad_id,
-        )
+        stops = [StopTexts(self.speaker.utterances, width)] if self.speaker.chat.stop_texts else []
+        with without_own_settings(self.model):
+            output = self.model.generate(
+                input_ids=input_ids,
+                attention_mask=mask,
+                max_new_tokens=max_new_tokens,
+                do_sample=False,
+                logits_processor=LogitsProcessorList([sampling]),
+                stopping_criteria=StoppingCriteriaList(stops),
+                eos_token_id=self.end_ids,
+                pad_token_id=self.pad_id,
+            )
         log_probs = torch.stack(sampling.log_probs, dim=1).tolist()
         return list(zip(output[:, width:].tolist(), log_probs, strict=True))
 

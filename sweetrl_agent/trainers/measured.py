@@ -46,7 +46,7 @@ def by_agent(cost: str, amounts: Iterable[tuple[str, int]]) -> Counter[str]:
 def costs_of(played: Sequence[Episode], known: Sequence[int] = ()) -> Counter[str]:
     """Costs of episodes, and those of each agent (`by_agent`); of continuations without the turns that were `known` before."""
     new = [episode.turns[known[i] if known else 0 :] for i, episode in enumerate(played)]
-    spoken = [(turn.agent, len(turn.token_ids)) for turns in new for turn in turns]
+    spoken = [(turn.agent, turn.num_tokens) for turns in new for turn in turns]
     costs = Counter(
         {"episodes": len(played), "environment_turns": len(spoken), "generated_tokens": sum(tokens for _, tokens in spoken)}
     )

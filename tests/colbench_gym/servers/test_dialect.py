@@ -48,6 +48,7 @@ def fastapi(*loc, kind="extra_forbidden", msg="Extra inputs are not permitted"):
         (400, {"object": "error", "message": "[{'type': 'extra_forbidden', 'loc': ('body', 'top_k'), 'msg': 'Extra inputs are not permitted', 'input': -1}]", "code": 400}, "top_k"),
         (400, {"error": "got an unexpected keyword argument 'generation_config'"}, "generation_config"),
         (400, openai("Unsupported value: 'messages[0].role' does not support 'system' with this model.", "messages[0].role", "unsupported_value"), DEVELOPER),
+        (422, {"error": "Input validation error: `top_p` must be > 0.0 and < 1.0", "error_type": "validation"}, "top_p"),
         (400, openai("System role not supported"), IN_USER),
         (500, openai("Jinja Exception: System role not supported"), IN_USER),
         (400, {"error": 'Error rendering prompt with jinja template: "Only user and assistant roles are supported!".'}, IN_USER),

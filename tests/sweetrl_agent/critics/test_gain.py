@@ -327,16 +327,6 @@ def test_another_critic_does_not_take_the_noise_level_of_other_settings(make_run
         assert critic.threshold == 2.0
 
 
-def test_another_critic_does_not_take_the_noise_level_of_other_settings(make_run, tiny_model_folder, monkeypatch):
-    run = make_run(model=str(tiny_model_folder), sft_dialogues=0, **{"sweet.gain_noise": 0.9})
-    write_rows(run.path("trajectories.jsonl"), [])
-    run.path("gain").mkdir()
-    run.artifact("gain", NOISE_LEVEL).write_text('{"nats": 7.0}')
-    monkeypatch.setattr(critics, "noise_level", lambda *arguments: 2.0)
-    with open_gain(run, "gain") as critic:
-        assert critic.threshold == 2.0
-
-
 def test_a_stated_noise_level_and_a_critic_without_one_are_not_measured(make_run, tiny_model_folder):
     for name, settings in (("gain", {"sweet.gain_threshold": 2.0}), ("untrained", {"sweet.gain_noise": 0.9})):
         run = make_run(algorithm=name, model=str(tiny_model_folder), sft_dialogues=0, **settings)

@@ -53,12 +53,3 @@ def test_the_files_of_a_critic_are_described_and_only_a_gain_has_a_noise_level()
     assert not any("noise_level.json" in file for file in stages_of(ALGORITHMS["sweet"])["rank"].files)
     untrained = make_algorithms(["untrained"], {})["untrained"]
     assert not any("noise_level.json" in file for file in stages_of(untrained)["rank untrained"].files)
-
-
-def test_the_files_of_a_critic_are_described_and_only_a_gain_has_a_noise_level():
-    algorithm = make_algorithms(["gain"], {})["gain"]
-    lines = folder_guide(algorithm.title, stages_of(algorithm), algorithm.folders).split("\n")
-    described = {file: text for line in lines if line.startswith("| `gain/") for file, text in [line.split("|")[1:3]]}
-    assert described[" `gain/scores.jsonl` "] == " the critic's advantage of each candidate "
-    assert "noise level" in described[" `gain/noise_level.json` "]
-    assert not any("noise_level.json" in file for file in stages_of(ALGORITHMS["sweet"])["rank"].files)

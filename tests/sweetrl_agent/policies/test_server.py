@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
+import json
 import os
 import socket
 import subprocess
@@ -17,7 +19,8 @@ import torch
 from colbench_gym.errors import AgentDownError, AgentError, ColBenchError
 from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.config.model import ModelArguments
-from sweetrl_agent.core.policy import ContinuousPolicy, sample_each
+from sweetrl_agent.core.episode import Episode, Turn
+from sweetrl_agent.core.policy import ContinuousPolicy, Utterance, sample_each
 from sweetrl_agent.models.loading import load_policy
 from sweetrl_agent.policies.server import ServerPolicy
 from sweetrl_agent.policies.transformers import TransformersPolicy
@@ -63,6 +66,16 @@ def test_it_need_not_be_waited_for(serve, make_policy):
         assert found and not set(found) & set(said)
         said |= found
     assert [said[name] for name in range(len(DIALOGUES))] == expected
+
+
+def test_tokens_that_only_the_server_counts_are_counted_and_kept():
+    said = Utterance("Is there a fee?", usage=(9, 5))
+    assert said.num_tokens == 5 and Utterance("x", [1, 2], usage=(9, 5)).num_tokens == 2 and Utterance("x").num_tokens == 0
+    turns = [Turn("a", usage=(9, 5)), Turn("b", [1, 2], [0.0, 0.0], usage=(9, 5)), Turn("c")]
+    messages = [{"role": "assistant", "content": turn.text} for turn in turns]
+    row = json.loads(json.dumps(Episode("t", 0, messages, turns, {"outcome": "ended"}, 1.0, "").to_row()))
+    assert [turn.get("usage") for turn in row["turns"]] == [[9, 5], None, None]
+    assert [turn.num_tokens for turn in Episode.from_row(row).turns] == [5, 2, 0]
 
 
 def test_other_servers_get_text_and_give_text(serve, make_policy):
@@ -269,3 +282,19 @@ def test_the_server_of_transformers(tiny_model_folder, tmp_path, monkeypatch):
         policy = load_policy(str(tiny_model_folder), str(tiny_model_folder), arguments)
         said = policy.generate(DIALOGUES[:1] * 6, range(6))
     assert len({u.text for u in said}) > 3  # the server samples, each time by another seed
+
+
+@pytest.mark.parametrize(("finish_reason", "is_thought"), [("length", True), ("stop", False)])
+def test_a_thought_that_the_limit_cut_is_no_speech_where_the_prompt_opens_it(
+    finish_reason, is_thought, tiny_tokenizer, monkeypatch
+):
+    """Of a server without a parser of thoughts."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    tokenizer.chat_template = tokenizer.chat_template + "{% if add_generation_prompt %}<think>\n{% endif %}"
+    with chat_servers.serving() as server:
+        server.script = [chat_servers.says("The person wants a total \ud83d", finish_reason=finish_reason)]
+        policy = ServerPolicy("m", Speaker(tokenizer, 8), [chat_servers.url(server)], 1)
+        (said,) = policy.generate(DIALOGUES[:1], SEEDS[:1])
+    assert bool(said.thought) == is_thought and bool(said.text) != is_thought
+    assert (said.text + said.thought).encode()

@@ -217,3 +217,19 @@ def test_an_agent_that_forgets_reads_the_latest_turns_only(make_policy):
     dialogue = [{"role": role, "content": content} for role, content in said]
     expected = make_policy(system_prompt="Be brief.").speaker.prompt(dialogue[2:])
     assert policy.speaker.prompt(dialogue) == expected != make_policy(system_prompt="Be brief.").speaker.prompt(dialogue)
+
+
+def test_generation_settings_of_the_model_change_no_sample(make_policy):
+    plain = make_policy().generate(DIALOGUES, [0, 1, 2])
+    policy = make_policy()
+    own = {
+        "repetition_penalty": 1.7,
+        "no_repeat_ngram_size": 2,
+        "min_new_tokens": 7,
+        "num_beams": 3,
+        "suppress_tokens": [5, 6, 7],
+    }
+    for name, value in own.items():
+        setattr(policy.model.generation_config, name, value)
+    assert policy.generate(DIALOGUES, [0, 1, 2]) == plain
+    assert {name: getattr(policy.model.generation_config, name) for name in own} == own, "they stay the model's"

@@ -55,15 +55,3 @@ def test_a_run_of_another_critic_lacks_nothing(folder):
     (folder / "pairs_summary.json").unlink(missing_ok=True)
     text = _text(folder)
     assert "No advantages" not in text and "Preference pairs" not in text and "Missing or unreadable" not in text
-
-
-def test_a_run_of_another_critic_lacks_nothing(folder):
-    """It has no pairs of outcomes, and its advantages are in its own folder."""
-    results = json.loads((folder / "results.json").read_text())
-    results["seconds"] = {"collect": 1.0, "candidates": 1.0, "rank gain": 1.0, "actor gain": 1.0}
-    (folder / "results.json").write_text(json.dumps(results))
-    (folder / "gain").mkdir()
-    (folder / "turn_advantages.jsonl").rename(folder / "gain/turn_advantages.jsonl")
-    (folder / "pairs_summary.json").unlink()
-    text = _text(folder)
-    assert "No advantages" not in text and "Preference pairs" not in text and "Missing or unreadable" not in text

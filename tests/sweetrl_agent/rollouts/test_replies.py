@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from types import SimpleNamespace
-from types import SimpleNamespace
 
 import gymnasium as gym
 import pytest
@@ -141,29 +140,6 @@ def test_what_was_slow_is_taken_again_and_a_failure_is_named():
     dialogue.env.fails = True
     with pytest.raises(ColBenchError, match="^No reply to a candidate: no connection$"):
         replies_at(dialogue, "0", 0, recorded, (), ["b"])
-
-
-class Notices(Echo):
-    """Replies otherwise to a message that the limit of tokens cut."""
-
-    def step_cut(self, action):
-        _, *rest = self.step(action)
-        return "cut", *rest
-
-
-def test_a_turn_that_was_cut_is_taken_again_as_one():
-    dialogue = TextDialogue(Notices(), {"0": 0}, "return", 0, PrivateGenerators("x"))
-    dialogue.reset(options={"task_id": "0"})
-    dialogue.step("a")
-    dialogue.step("b", True)
-    recorded = dialogue.messages
-    assert recorded[-1]["content"] == "cut"
-    assert replies_at(dialogue, "0", 0, recorded, (False, True), ["c"])[0].startswith("c 3 ")
-    with pytest.raises(NotRepeatedError):
-        replies_at(dialogue, "0", 0, recorded, (), ["c"])
-    turns = [Turn("a"), Turn("b", finish_reason=LENGTH), Turn("c")]
-    episode = Episode("0", 0, [*recorded, {"role": "assistant", "content": "c"}], turns, {}, 0.0)
-    assert State.collected(SimpleNamespace(seed=0), episode, 3).was_cut == [False, True]
 
 
 class Notices(Echo):

@@ -9,7 +9,6 @@ from sweetrl_agent.algorithms.grpo import GRPO
 from sweetrl_agent.algorithms.settings import make_config
 from sweetrl_agent.config.pipeline import STAGES, stages_of
 from sweetrl_agent.core.stage import Stage
-from sweetrl_agent.core.stage import Stage
 
 
 def test_the_reference_may_change_until_candidates_are_ranked(make_run):
@@ -76,37 +75,6 @@ def test_settings_of_scores_stay_where_candidates_were_scored_without_training(m
         make_run(algorithm="gain", gain={"gain_rule": "largest", "pairs_per_turn": 9}).config.algorithm.config.pairs_per_turn
         == 9
     )
-
-
-def test_settings_of_a_rule_stay_where_it_gave_credit(make_run):
-    _scored(make_run(algorithm="grpo", grpo={"clip": 0.1}), "grpo")
-    with pytest.raises(ValueError, match=r"\(grpo.clip: 0.1 there, 0.2 here\)"):
-        make_run(algorithm="grpo")
-
-
-@pytest.mark.parametrize("setting", ["hint_turns", "shown_dialogues", "eval_tasks"])
-def test_settings_of_the_evaluation_may_change_until_it_begins(setting, make_run):
-    with make_run().stage(STAGES["actor"]):
-        pass
-    with make_run(**{setting: 3}).stage(STAGES["evaluate"]):
-        pass
-    make_run(**{setting: 3}).path("hint_reading.json").write_text("{}")
-    with pytest.raises(ValueError, match=rf"\({setting}: 3 there, 2 here\)"):
-        make_run(**{setting: 2})
-
-
-def _scored(run, name):
-    with run.stage(Stage(f"credit {name} 20", "", (), (f"{name}/credit_scores_20.jsonl",), algorithms=(name,))):
-        run.path(name).mkdir()
-        run.path(f"{name}/credit_scores_20.jsonl").write_text("{}")
-
-
-def test_settings_of_scores_stay_where_candidates_were_scored_without_training(make_run):
-    """Credit accuracy of a critic, or of an algorithm, that the run does not train: it has no stage of the critic's own."""
-    _scored(make_run(algorithm="gain", gain={"gain_rule": "largest"}), "gain")
-    with pytest.raises(ValueError, match=r"\(gain.gain_rule: 'largest' there, 'sum' here\)"):
-        make_run(algorithm="gain")
-    assert make_run(algorithm="gain", gain={"gain_rule": "largest", "pairs_per_turn": 9}).config.algorithm.config.pairs_per_turn == 9
 
 
 def test_settings_of_a_rule_stay_where_it_gave_credit(make_run):

@@ -66,8 +66,8 @@ class Server(ThreadingHTTPServer):
         """A client that gave up is what some tests are about."""
 
 
-def says(content: str | None) -> Behaviour:
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}
+def says(content: str | None, finish_reason: str = "stop") -> Behaviour:
+    choice = {"index": 0, "finish_reason": finish_reason, "message": {"role": "assistant", "content": content}}
     body = json.dumps({"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).encode()
     return lambda handler: handler.send(200, body)
 
