@@ -175,6 +175,7 @@ class RowFile:
                 episodes = [new[key] if key in new else kept[key] for key in batch]
                 _log_void(episodes, shown)
                 yield episodes
+            next(played, None)  # it ends here: workers close what they have opened
 
     @contextmanager
     def _kept(self, keys: Sequence[Key]) -> Iterator[dict[Key, Played]]:

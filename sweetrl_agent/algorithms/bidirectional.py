@@ -226,6 +226,7 @@ class Bidirectional(RandomActions):
 
         path = run.path(f"{self.name}/checkpoint.pt")
         metrics: list[Row] = list(torch.load(path, weights_only=True)["metrics"]) if path.exists() else []
+        _remove_leftovers(run, len(metrics))
         self._continues, rounds = repeat(run, self.name, metrics), self.config.rounds
         with progress_bar(total=rounds, initial=len(metrics), desc=self.name, unit="round") as bar:
             while self._continues and len(metrics) < rounds:
@@ -355,6 +356,17 @@ def _measured(played: Played, feedback: Sequence[StateFeedback]) -> dict[str, fl
 def _teacher_folder(run: Run, number: int | None = None) -> Path:
     """Folder of the teacher that was trained after a round; of the trained one without a number."""
     return run.path(f"{Bidirectional.name}/{TEACHER}" + ("" if number is None else f"_{number}"))
+
+
+def _remove_leftovers(run: Run, done: int) -> None:
+    """Remove what a killed run left beside the checkpoint of its last round: the teachers of other rounds and, before the first, all that a finished one has written."""
+    for folder in run.path(Bidirectional.name).glob(f"{TEACHER}_*"):
+        if folder != _teacher_folder(run, done):
+            shutil.rmtree(folder)
+    if not done:
+        shutil.rmtree(_teacher_folder(run), ignore_errors=True)
+        for file in (_student_file(run), *run.path(Bidirectional.name).glob("feedback_*.jsonl")):
+            file.unlink(missing_ok=True)
 
 
 def _feedback_file(run: Run, number: int) -> Path:

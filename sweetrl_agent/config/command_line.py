@@ -102,7 +102,9 @@ def exit_status(command: Callable[[], int]) -> int:
         )
         return 2
     except KeyboardInterrupt:
-        print("\nInterrupted. What has ended is kept, and the same command resumes the run.", file=sys.stderr)
+        print(
+            "\nInterrupted. What has ended is kept, and the same command, without `--redo`, resumes the run.", file=sys.stderr
+        )
         return 130
     except ModuleNotFoundError as error:
         if str(error.name).split(".")[0] not in TRAIN_MODULES:

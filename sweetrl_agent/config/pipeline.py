@@ -17,6 +17,7 @@ AGENTS = ("pretrained", "initial", "trained")
 #: Settings that affect what a critic scores, and not its training.
 _SCORING = ("reference_hidden", "judge_model", "gain_*")
 EVALUATION, ADVANTAGES, NOISE_LEVEL = "evaluation.jsonl", "turn_advantages.jsonl", "noise_level.json"
+TRAJECTORIES = "trajectories.jsonl"
 
 MAIN_JOB = (
     Stage(
@@ -150,6 +151,13 @@ def _placed(files: tuple[str, ...], critic: str) -> tuple[str, ...]:
 def affects_scores(setting: str) -> bool:
     """Whether a setting affects what a critic scores, by its training or without."""
     return STAGES["critic"].is_shaped_by(setting) or any(fnmatchcase(setting, pattern) for pattern in _SCORING)
+
+
+def follows(stage: str, first: str) -> bool:
+    """Whether a stage is a certain one of the main job or comes after it; with any critic, and an algorithm's own stage where the critic is trained."""
+    order = [*STAGES]
+    places = [order.index(base if (base := name.partition(" ")[0]) in STAGES else "critic") for name in (stage, first)]
+    return places[0] >= places[1]
 
 
 def first_stage(setting: str) -> str:

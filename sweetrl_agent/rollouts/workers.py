@@ -118,9 +118,11 @@ def _on_ray(make_worker: WorkerFactory[Shard, Result], shards: Sequence[Shard], 
     pool: Any = ActorPool(workers)
     try:
         yield from pool.map(lambda worker, shard: worker.do.remote(held, shard), shards)
-    except BaseException:  # some workers are still running
+    except BaseException as error:  # some workers are still running
         for worker in _STARTED.pop(_job(ray)):
             ray.kill(worker)
+        if isinstance(cause := getattr(error, "cause", None), ColBenchError):
+            raise cause from None  # Ray's own error is a traceback
         raise
     ray.get([worker.close.remote() for worker in workers])
 

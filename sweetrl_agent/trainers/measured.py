@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from colbench_gym.errors import ColBenchError
+from colbench_gym.evaluation.rows import LEAST_EPISODES
 from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.episode import Episode
 
@@ -27,6 +29,31 @@ def means_of(episodes: Sequence[Episode]) -> dict[str, float]:
     if all("success" in episode.metrics for episode in episodes):
         means["success"] = sum(float(episode.metrics["success"]) for episode in episodes) / count
     return means
+
+
+def refuse_void(played: Sequence[Episode], counts: Counter[bool], max_void: float) -> list[Episode]:
+    """The episodes of an iteration that are not void.
+
+    Args:
+        played: All of them.
+        counts: How many episodes of this command are void and not, which those of the iteration are added to.
+        max_void: Largest share of void ones.
+
+    Raises:
+        ColBenchError: If the share is larger, from `LEAST_EPISODES` episodes on, or all of the iteration are void.
+    """
+    valid = [episode for episode in played if not episode.is_void]
+    counts.update(episode.is_void for episode in played)
+    is_above = counts.total() >= LEAST_EPISODES and counts[True] > max_void * counts.total()
+    if is_above or not valid:
+        why = next(
+            (f" The last: {episode.void_reason.rstrip('.')}." for episode in reversed(played) if episode.void_reason), ""
+        )
+        raise ColBenchError(
+            f"{counts[True]} of {counts.total()} episodes are void: the simulator or the sandbox failed. `--max_void` allows {max_void:.0%}.{why} "
+            "Fix it and give the same command, which goes on with this iteration, or allow more."
+        )
+    return valid
 
 
 def by_agent(cost: str, amounts: Iterable[tuple[str, int]]) -> Counter[str]:

@@ -38,7 +38,7 @@ from sweetrl_agent.data.files import SECONDS
 from sweetrl_agent.rollouts.replies_measured import refuse_leak, reply_means
 from sweetrl_agent.trainers.checkpoint import Checkpoint
 from sweetrl_agent.trainers.learners import Learners, metrics_of
-from sweetrl_agent.trainers.measured import by_agent, costs_of, means_of, plain
+from sweetrl_agent.trainers.measured import by_agent, costs_of, means_of, plain, refuse_void
 from sweetrl_agent.trainers.periodic_evaluation import evaluate_in_training, is_due, repeat
 from sweetrl_agent.trainers.running import SCORED_TOKENS, TRAINED_TOKENS, VERIFIED, StageClock
 from sweetrl_agent.trainers.sampler import SAMPLING, Sampler, keys_of
@@ -180,7 +180,7 @@ class OnPolicyAlgorithm(Algorithm):
         continues = repeat(run, name, self.metrics)
         self.sampler = self.make_sampler(run)
         with closing(self.sampler), progress_bar(total=config.iterations, initial=done, desc=name, unit="step") as bar:
-            continues = continues and self.evaluate()
+            continues = self.evaluate() and continues
             for iteration in range(done, config.iterations):
                 if not continues:
                     break
@@ -209,7 +209,7 @@ class OnPolicyAlgorithm(Algorithm):
         self.replay = Replay(getattr(self.config, "replay", 0))
         for step in range(1, len(self.metrics) + 1 if self.replay.capacity else 1):
             self.replay.add(map(Episode.from_row, read_rows(self._replay_file(step))))
-        self._clock = StageClock(self.metrics)
+        self._clock, self._voids = StageClock(self.metrics), Counter[bool]()
         self._costs = Counter({key: value for key, value in [{}, *self.metrics][-1].items() if _is_cost(key)})
 
     def make_sampler(self, run: Run) -> Sampler:
@@ -225,13 +225,14 @@ class OnPolicyAlgorithm(Algorithm):
     def iterate(self, iteration: int) -> bool:
         """Play, update, and save; returns whether training continues."""
         played = self.play(iteration)
-        valid = [episode for episode in played if not episode.is_void]
+        valid = refuse_void(played, self._voids, self.run.config.run.max_void)
         updated = self.update(valid, iteration)
         step, spent = iteration + 1, self.spent
         costs = {key: spent[key] for key in (*COST_KEYS, *FURTHER_COSTS) if key in COST_KEYS or spent[key]}
         costs |= {key: cost for key, cost in spent.items() if "/" in key}
         given_away = reply_means(self.run.record, valid, {task.id: task for task in self.run.tasks})
         row = {"stage": self.name, "step": step, **means_of(valid), **given_away, **updated, **costs}
+        row |= {"void": void} if (void := len(played) - len(valid)) else {}
         self.metrics.append({**row, SECONDS: self._clock.seconds()})
         if self.replay.capacity:
             write_rows(self._replay_file(step), (episode.to_row() for episode in valid))

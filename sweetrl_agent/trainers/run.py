@@ -20,7 +20,7 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row, read_object, write_json, write_text
 from colbench_gym.stage_records import RUN, StageRecords
 from sweetrl_agent.config.job import Config
-from sweetrl_agent.config.pipeline import affects_scores, stages_of
+from sweetrl_agent.config.pipeline import TRAJECTORIES, affects_scores, follows, stages_of
 from sweetrl_agent.config.reading import flat
 from sweetrl_agent.core.callback import Callbacks
 from sweetrl_agent.core.dialogues import DialogueEnvs
@@ -75,17 +75,30 @@ class Run:
         )
         mine = [name for name in {**old, **new} if "." not in name or name.partition(".")[0] in self.config.algorithms]
         changed = [name for name in (mine if self.records.settings else ()) if _recorded(old, name) != new.get(name)]
-        fixed = [
-            name
-            for name in changed
-            if self._has_begun(self.config.first_stage(name), of_one="." in name) or self._has_scored(name)
-        ]
+        fixed = [name for name in changed if self._is_fixed(name)]
         if fixed:
             listed = ", ".join(f"{name}: {_recorded(old, name)!r} there, {new.get(name)!r} here" for name in fixed[:5])
             raise ValueError(
                 f"{self.folder} has other settings, and files were made with them ({listed}); "
                 "give the same settings to resume that run, or another `--output` to start a new one."
             )
+
+    def _is_fixed(self, name: str) -> bool:
+        """Whether files were made with a setting: by the first stage that it affects, by a later one if the run has no such stage, or by training that it evaluates."""
+        first, algorithms = self.config.first_stage(name), self.config.algorithms.values()
+        if self._has_begun(first, of_one="." in name) or self._has_scored(name):
+            return True
+        if name in ("eval_every", "eval_every_tasks"):
+            trained = [
+                stage for algorithm in algorithms if hasattr(algorithm.config, "iterations") for stage in algorithm.stages
+            ]
+            return any(map(self._has_begun, trained))
+        own = {stage for algorithm in algorithms for stage in stages_of(algorithm) if stage != "sft" or self.config.has_sft}
+        if first in own:
+            return False
+        later = [stage for stage in self.records.stages if first == "sft" or (stage in own and follows(stage, first))]
+        of_critic = first.partition(" ")[2]
+        return any(self.records.has_written(stage) for stage in later if stage.endswith(of_critic))
 
     @staticmethod
     def _versions(path: Path) -> Row:
@@ -142,7 +155,13 @@ class Run:
     def _played(self) -> list[str]:
         """Stages that play episodes, unless a later stage has used their episodes: they replay void ones."""
         played = [name for name in self.records.stages if name.startswith(("evaluate", "simulators"))]
-        return [*played, *([] if self._has_begun("pairs") else ["collect"])]
+        readers = [
+            name
+            for algorithm in self.config.algorithms.values()
+            for name, stage in stages_of(algorithm).items()
+            if TRAJECTORIES in stage.reads and name != "evaluate"
+        ]
+        return [*played, *([] if any(map(self._has_begun, readers)) else ["collect"])]
 
     def is_done(self, stage: str) -> bool:
         """Whether all files of the stage are complete."""

@@ -125,3 +125,46 @@ def test_changed_settings_are_checked_like_given_ones(make_run):
         make_config({"sweet.critic_batch": 3})
     with pytest.raises(ValueError, match="^`temperature` must be at least 0.01, got 0.$"):
         make_run().with_settings({"temperature": 0})
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("num_tasks", 2), ("eval_every", 3), ("eval_every_tasks", 5), ("trajectories_per_task", 2)]
+)
+def test_settings_of_stages_that_an_algorithm_does_not_have_stay_from_its_own_on(setting, value, make_run):
+    """It plays training tasks itself, and evaluates in training; `collect` and `evaluate` are not the first to read these settings."""
+    run = make_run(algorithm="grpo")
+    assert make_run(algorithm="grpo", **{setting: value}).config.run is not None
+    with make_run(algorithm="grpo").stage(stages_of(run.algorithm)["grpo"]):
+        pass
+    with pytest.raises(ValueError, match=rf"\({setting}: "):
+        make_run(algorithm="grpo", **{setting: value})
+    assert make_run(algorithm="grpo", eval_episodes=3).config.evaluation.eval_episodes == 3, "of the evaluation at the end"
+
+
+@pytest.mark.parametrize("setting", ["seed", "temperature", "max_turns"])
+def test_settings_stay_where_there_is_no_sft(setting, make_run):
+    with make_run(model="hub/name", sft_dialogues=0).stage(STAGES["collect"]):
+        pass
+    with pytest.raises(ValueError, match=rf"\({setting}: "):
+        make_run(model="hub/name", sft_dialogues=0, **{setting: 2})
+
+
+def test_settings_of_a_critic_that_is_not_trained_stay_from_its_ranking_on(make_run):
+    run = make_run(algorithm="untrained")
+    with run.stage(stages_of(run.algorithm)["rank untrained"]):
+        pass
+    with pytest.raises(ValueError, match=r"\(untrained.critic_replies: True there, False here\)"):
+        make_run(algorithm="untrained", untrained={"critic_replies": False})
+    assert not make_run(sweet={"critic_replies": False}).config.algorithm.config.critic_replies, "sweet has ranked nothing"
+
+
+@pytest.mark.parametrize("name", ["gain", "sweet", "rft"])
+def test_void_episodes_are_played_again_until_a_stage_has_used_the_episodes(name, make_run):
+    run = make_run(algorithm=name)
+    with run.stage(STAGES["collect"]):
+        pass
+    assert "collect" in run._played()
+    user = next(stage for stage in stages_of(run.algorithm).values() if "trajectories.jsonl" in stage.reads)
+    with run.stage(user):
+        pass
+    assert "collect" not in run._played()
