@@ -58,6 +58,8 @@ def _or_unchanged(stage: Stage, folders: tuple[str, ...]) -> Stage:
     """A step that records if there is no training signal: this must neither end the comparison nor exclude the seed of that algorithm."""
 
     def work(run: Run) -> None:
+        if folders and all(folder in run.unchanged for folder in folders):
+            return  # an earlier stage has said why: what follows had nothing to train on
         try:
             stage.run(run)
         except NothingToLearnError as error:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from colbench_gym.files import Row, read_rows
+from sweetrl_agent.config.task import TaskArguments
 from sweetrl_agent.evaluation.statistics import cell_table, on_same_tasks, score_of
 from sweetrl_agent.trainers.run import Run
 
@@ -39,6 +42,22 @@ def recorded(source: str, metric: str) -> Values:
         if not agent or row["agent"] == agent:
             values.setdefault((row["split"], row["task_id"]), []).append(float(row[metric]))
     return {key: sum(values) / len(values) for key, values in values.items()}
+
+
+def refuse_other_settings(source: str, task: TaskArguments) -> None:
+    """Refuse a recorded run with another environment, simulated human or limit of turns, where its settings lie beside its rows.
+
+    Raises:
+        ValueError: Names the setting.
+    """
+    file = source if Path(source).exists() else source.rpartition(":")[0]
+    path = Path(file).parent / "config.yaml"
+    there: Any = yaml.safe_load(path.read_text("utf-8")) if path.is_file() else None
+    for name in ("env", "simulator", "max_turns") if isinstance(there, Mapping) else ():
+        if name in there and there[name] != (here := getattr(task, name)):
+            raise ValueError(
+                f"`baseline`: {file} was played with {name} {there[name]!r}, here it is {here!r}; win rates compare agents with the same settings."
+            )
 
 
 def summarize(runs: Sequence[Run], algorithms: Sequence[str], source: str) -> list[Row]:

@@ -35,7 +35,8 @@ def state_of(folder: Path) -> str:
         return "running"
     if not records.stages and not seed_folders(folder) and not any((folder / name).is_file() for name in SHOWN):
         return "none"
-    if any(records.is_done(name) for name in _LAST):
+    is_undone = any(records.has_written(name) and not records.is_done(name) for name in records.stages)
+    if not is_undone and any(records.is_done(name) for name in _LAST):
         return "finished"
     return "unknown" if is_working is None else "stopped"
 

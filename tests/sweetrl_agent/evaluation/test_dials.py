@@ -183,3 +183,12 @@ def test_the_chart_is_also_a_file_of_its_own_that_the_markdown_shows(folders):
     marks = [mark for mark in tree.iter() if mark.get("aria-label") == "mean" and mark.get("transform")]
     centres = [float(mark.get("transform").removeprefix("translate(").split(",")[0]) for mark in marks]
     assert len(centres) == len({*centres}) == 2 * len(QUERIES)  # side by side, though both lines have the same values
+
+
+def test_dials_of_another_model_or_human_are_refused(folders, tmp_path):
+    path = tmp_path / "0" / "results.json"
+    results = json.loads(path.read_text())
+    for name, there in (("model", "hub/name"), ("simulator", "terse")):
+        path.write_text(json.dumps({**results, "settings": {**results["settings"], name: there}}))
+        with pytest.raises(ValueError, match=f"has {name} '{there}', here it is"):
+            _checked(dials=[str(tmp_path / "0")])

@@ -5,9 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from colbench_gym.files import write_rows
-from sweetrl_agent.evaluation.win_rate import recorded, summarize
+from sweetrl_agent.config.task import TaskArguments
+from sweetrl_agent.evaluation.win_rate import recorded, refuse_other_settings, summarize
 
 
 def _row(agent, task, grade, split="test", outcome="wrong"):
@@ -54,3 +56,22 @@ def test_one_agent_must_be_named(tmp_path):
     for source, words in ((str(file), "FILE:AGENT"), (f"{file}:other", "initial"), (str(tmp_path / "no.jsonl"), "no file")):
         with pytest.raises(ValueError, match=words):
             recorded(source, "similarity")
+
+
+@pytest.mark.parametrize(
+    ("there", "says"),
+    [
+        ({"simulator": "terse"}, "simulator 'terse', here it is 'scripted'"),
+        ({"max_turns": 3}, "max_turns 3, here it is 0"),
+        ({"seed": 7}, ""),
+    ],
+)
+def test_a_baseline_with_other_settings_is_refused(there, says, tmp_path):
+    write_rows(tmp_path / "evaluation.jsonl", [_row("old", "a", 0.5)])
+    refuse_other_settings(f"{tmp_path / 'evaluation.jsonl'}:old", TaskArguments())  # no settings lie beside it
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"env": "ColBench-Backend-v0", "simulator": "scripted", **there}))
+    if not says:
+        refuse_other_settings(str(tmp_path / "evaluation.jsonl"), TaskArguments())
+        return
+    with pytest.raises(ValueError, match=says):
+        refuse_other_settings(f"{tmp_path / 'evaluation.jsonl'}:old", TaskArguments())
