@@ -40,7 +40,7 @@ class EvaluateArguments:
     )
     tasks: list[str] = setting(
         (),
-        "Sources of tasks, each a split, such as embedded:test[:100]. Empty: the held-out tasks of the first run folder, or else the "
+        "Sources of tasks, each a split, such as embedded:test[:100]. Empty: the held-out tasks of the run folders, which must hold out the same, or else the "
         "environment's test tasks.",
     )
     num_tasks: int = setting(0, "Maximum number of tasks per split; 0 for all (of a run folder: its `eval_tasks`).")
