@@ -127,3 +127,14 @@ def test_a_dialogue_of_discrete_actions_is_an_environment_with_masks():
         assert observation.tolist() == pytest.approx([1 / 15, 1.0]) and env.action_masks().all()
         env.step(np.int64(0))
         assert env.action_masks().tolist() == [False, *[True] * 14]
+
+
+@pytest.mark.parametrize("name", ["ppo", "dqn"])
+def test_equal_trainings_write_equal_files(name, tmp_path):
+    """So a file that was lost is written again as it was, and what was made with it stays."""
+    files = []
+    for folder in ("one", "other"):
+        sizes = {"num_tasks": 6, "eval_tasks": 1, "sandbox": "embedded", "threads": 1, name: {"steps": 100}}
+        run_train(algorithm=name, output=tmp_path / folder, unseen_tasks="", **sizes)
+        files.append((tmp_path / folder / name / "agent.zip").read_bytes())
+    assert files[0] == files[1]
