@@ -50,7 +50,7 @@ from colbench_gym.scoring.markdown import (
     without_hidden,
 )
 from colbench_gym.scoring.message import ANSWER_MARKER, THOUGHT_MARKER, AgentMessage, parse_message, without_marker
-from colbench_gym.scoring.program_parts import Piece, program_of, without_prose
+from colbench_gym.scoring.program_parts import Piece, program_of, without_failing_head, without_prose
 from colbench_gym.scoring.python_names import Definition, definition, module_statements, names_of
 from colbench_gym.scoring.unseen import readings
 
@@ -74,12 +74,14 @@ _MOST_NESTED = 2
 _MOST_LINES_ABOVE = 200
 _MARKUP = re.compile(r"`{3}|~{3}|<pre\b|<!--|^[ >]*(?: {4}|\t)", re.MULTILINE | re.IGNORECASE)
 _NESTED = re.compile(r"`{3}|~{3}|<pre\b", re.IGNORECASE)
-_BLOCKS = re.compile(r"`{3}|~{3}|<pre\b|<!--", re.IGNORECASE)
 _FENCE = re.compile(r"(?:`{3,}|~{3,})[ \t]*(?:\{?\.?python3?\b\}?|\{?\.?py\b\}?)?[ \t]*", re.IGNORECASE)
 _TARGET = r"[(\[*]{0,4}[^\W\d][\w.]*(?:\[[^\]\n]*\])*[)\]]{0,4}"
+_STATEMENT = r"(?:async\s+)?(?:def|class)\s|import\s+[\w.]+\s*(?:[,;#]|as\b|$)|from\s+[\w.]+\s+import\b|@|\"\"\"|'''|(?:async\s+)?(?:if|for|while|with|try)\b.*:\s*(?:#.*)?$"
+#: A line that surely is code where it stands beside a program.
+_CODE_LINE = re.compile(rf"{_STATEMENT}|[^\W\d]\w*\s*(?::[^=\n]+)?=(?!=)")
+#: A line with which a program may begin.
 _CODE_START = re.compile(
-    r"(?:async\s+)?(?:def|class)\s|import\s+[\w.]+\s*(?:[,;#]|as\b|$)|from\s+[\w.]+\s+import\b|@|\"\"\"|'''|(?:async\s+)?(?:if|for|while|with|try|match)\b.*:\s*(?:#.*)?$"
-    rf"|{_TARGET}(?:\s*,\s*{_TARGET})*\s*,?\s*(?::[^=\n]+)?(?:[-+*/%@&|^]|//|\*\*|<<|>>)?=(?!=)"
+    rf"{_STATEMENT}|match\b.*:\s*(?:#.*)?$|{_TARGET}(?:\s*,\s*{_TARGET})*(?:\s*,)?\s*(?::[^=\n]+)?(?:[-+*/%@&|^]|//|\*\*|<<|>>)?=(?!=)"
 )
 _INDENTED_START = re.compile(r"\s*[ \t](?:async\s+)?(?:def|class)\s|\s*[ \t](?:import|from|@)")
 _PROMPT = re.compile(r"[ \t]*(?:>>>|\.\.\.)(?: |$)")
@@ -184,7 +186,7 @@ class _Reader:
             text = text.lstrip()
         whole = self._whole(text)
         if whole and (level := self._level(whole)) >= (Definition.VALUE if _MARKUP.search(text) else Definition.NONE):
-            return level, whole.text
+            return level, without_failing_head(whole, frozenset()).text
         best, closest = (Definition.NONE, ""), ""
         for code in self._ways(text):
             if code and not self.name:
@@ -201,9 +203,9 @@ class _Reader:
         return definition(piece.tree, self.name) if self.name else Definition.FUNCTION
 
     def _whole(self, text: str) -> Piece | None:
-        """The whole answer as a piece, if it parses. An answer with blocks of markup is tried only if its first line looks like code."""
+        """The whole answer as a piece, if it parses. An answer with markup is tried only if its first line looks like code."""
         body = text.strip("\n")
-        if _BLOCKS.search(body) and not (_CODE_START.match(body.lstrip().partition("\n")[0]) or body.startswith("#")):
+        if _MARKUP.search(body) and not (_CODE_START.match(body.lstrip().partition("\n")[0]) or body.startswith("#")):
             return None
         return self._piece(body, is_prose=True)
 
@@ -316,7 +318,7 @@ class _Reader:
             tree = self.parser.parse(code)
         if tree is None:
             return None
-        piece = Piece(code, tree, is_program)
+        piece = Piece(code, tree, is_program, is_prose)
         return without_prose(piece) if is_prose and self.name else piece
 
 
@@ -324,7 +326,7 @@ def _leaves_code(lines: list[str], runs: list[_Lines]) -> bool:
     """Whether lines outside of the runs look like code: then the whole is a broken program, and not a program with prose."""
     covered = {i for run in runs for i in range(run.start, run.end)}
     return any(
-        i not in covered and line.strip() and (line[0].isspace() or _CODE_START.match(line) is not None)
+        i not in covered and line.strip() and (line[0].isspace() or _CODE_LINE.match(line) is not None)
         for i, line in enumerate(lines)
     )
 

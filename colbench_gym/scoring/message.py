@@ -51,7 +51,8 @@ _CODE = re.compile(
 )
 
 
-_ONE_BLOCK = re.compile(r"[ \t*_]*\s*(?P<fence>`{3,}|~{3,})[^\n]*\n(?P<body>(?:(?!`{3}|~{3})[^\n]*\n)*)(?P=fence)\s*")
+_ONE_BLOCK = re.compile(r"[ \t*_]*+\s*+(?P<fence>`{3,}+|~{3,}+)[^\n]*\n(?P<body>(?:(?!`{3}|~{3})[^\n]*\n)*+)(?P=fence)\s*+")
+_BLOCK_ENDS = re.compile(r"(?:`{3}|~{3})[\s*_#]*\Z")
 
 
 @dataclass(frozen=True)
@@ -155,9 +156,8 @@ def _end_of_thought(text: str) -> re.Match[str] | None:
 def _is_shown_output(text: str, mark: re.Match[str]) -> bool:
     """Whether a mark stands between a block of code and a block of what the code prints, which ends the message."""
     shown = _ONE_BLOCK.fullmatch(text, mark.end())
-    return (
-        shown is not None and _CODE.search(shown["body"]) is None and re.search(r"`{3}|~{3}", text[: mark.start()]) is not None
-    )
+    is_output = shown is not None and "?" not in shown["body"] and _CODE.search(shown["body"]) is None
+    return is_output and _BLOCK_ENDS.search(text[max(0, mark.start() - _MOST_DRESS) : mark.start()]) is not None
 
 
 def _outside_code(text: str) -> Iterator[re.Match[str]]:

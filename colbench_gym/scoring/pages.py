@@ -38,8 +38,10 @@ _TAG = re.compile(
     r"<(?:!doctype|html|head|body|link|style|div|main|header|nav|section|article|footer|aside|button|h[1-6]|p|img|table|form|ul|ol|span|a)\b",
     re.IGNORECASE,
 )
-#: Any tag, in a fence that says it is one of HTML.
-_ANY_TAG = re.compile(r"<[a-z!]", re.IGNORECASE)
+#: Any whole tag, in a fence that says it is one of HTML.
+_ANY_TAG = re.compile(r"<[a-z][a-z0-9-]*(?:\s[^<>]*)?>", re.IGNORECASE)
+#: An element without an end tag that shows something.
+_VOID = re.compile(r"<(?:img|link)\b[^<>]*=[^<>]*>", re.IGNORECASE)
 _END_TAG = re.compile(r"</([a-z][a-z0-9]*)", re.IGNORECASE)
 _WHOLE_TAG = re.compile(r"<[/a-z!][^<>]*>", re.IGNORECASE)
 _SPAN = re.compile(r"(?<!`)(`{1,2})(?!`)[^`\n]+\1(?!`)")
@@ -48,7 +50,7 @@ _DOCUMENT = re.compile(r"<(?:!doctype|html|body)\b", re.IGNORECASE)
 _FIRST_ELEMENT = re.compile(r"<([a-z][a-z0-9]*)\b", re.IGNORECASE)
 _HEAD_END = re.compile(r"</head\s*>|(?=<body\b)", re.IGNORECASE)
 _STYLE = re.compile(r"<style\b", re.IGNORECASE)
-_HTML = ("html", "htm", "xhtml", "svg", "xml")
+_HTML = ("html", "htm", "xhtml", "svg")
 _OTHER_LANGUAGES = frozenset(
     [
         "css",
@@ -80,6 +82,7 @@ _FENCE_LINE = re.compile(r"^[^\w\n<]*(?:`{3}|~{3}).*$", re.MULTILINE)
 _GLUED = re.compile(r"(?<=>)[ \t]*(?:`{3,}|~{3,})[ \t]*$", re.MULTILINE)
 _QUOTE = re.compile(r"^(?: {0,3}>)+ ?", re.MULTILINE)
 _UNSEEN_ENDS = re.compile(rf"\A[\s{INVISIBLE}]+|[\s{INVISIBLE}]+\Z")
+_BEGUN = re.compile(r"^<<<<<<< SEARCH[ \t]*\r?$", re.MULTILINE)
 _SEARCH, _DIVIDER, _REPLACE = re.compile(r"<<<<<<< SEARCH[ \t]*\n"), re.compile(r"\n=======[ \t]*\n"), ">>>>>>> REPLACE"
 
 
@@ -98,13 +101,16 @@ def extract_page(text: str) -> str:
     escaped = _last_page([block for block in blocks if block.kind == "pre"])
     if escaped and not _DOCUMENT.search(text) and (_DOCUMENT.search(escaped.text) or not _TAG.search(text)):
         return _trimmed(escaped.text)
-    if not any(block.language == "css" for block in blocks):
-        return _bare(text)
-    kept = lines.split("\n")
-    for block in blocks:
-        if block.kind == "fence":
-            kept[block.start : block.end] = [""] * (block.end - block.start)
-    return _styled(_bare("\n".join(kept)), blocks)
+    if any(block.language == "css" for block in blocks):
+        kept = lines.split("\n")
+        for block in blocks:
+            if block.kind == "fence":
+                kept[block.start : block.end] = [""] * (block.end - block.start)
+        text = "\n".join(kept)
+    if page := _bare(text):
+        return _styled(page, blocks)
+    small = [block for block in blocks if block.kind == "fence" and block.language in _HTML and _ANY_TAG.search(block.text)]
+    return _styled(_trimmed(small[-1].text), blocks) if small else ""
 
 
 def _flat(blocks: Sequence[CodeBlock]) -> list[CodeBlock]:
@@ -125,7 +131,7 @@ def _last_page(blocks: Sequence[CodeBlock]) -> CodeBlock | None:
 
 
 def _rank(block: CodeBlock) -> int:
-    if not (_ANY_TAG if block.language in _HTML else _TAG).search(block.text):
+    if not _TAG.search(block.text):
         return 0
     return 1 if block.language in _OTHER_LANGUAGES else 3 if _DOCUMENT.search(block.text) else 2
 
@@ -173,16 +179,24 @@ def _bare(text: str) -> str:
 
 
 def _first_tag(text: str) -> tuple[re.Match[str] | None, str]:
-    """Where a page begins: at a document, at a tag that begins a line, or at an element that ends; and the text with blanks for code spans, but for one that ends it."""
-    whole = len(text.rstrip())
-    spoken = _SPAN.sub(lambda span: span.group() if span.end() == whole else " " * len(span.group()), text)
+    """Where a page begins: at a document, at a tag that begins a line, or at an element that ends; and the text with blanks for code spans of prose."""
+    spoken = _SPAN.sub(lambda span: span.group() if _holds_page(span, text) else " " * len(span.group()), text)
     ends = {end[1].lower(): end.start() for end in _END_TAG.finditer(spoken)}
     for tag in _TAG.finditer(spoken):
         start = max(text.rfind("\n", max(0, tag.start() - _MOST_BEFORE), tag.start()) + 1, tag.start() - _MOST_BEFORE)
-        is_ended = ends.get(tag.group()[1:].lower(), -1) > tag.start()
+        is_ended = ends.get(tag.group()[1:].lower(), -1) > tag.start() or _VOID.match(spoken, tag.start())
         if is_ended or _DOCUMENT.match(tag.group()) or _LINE_START.match(spoken[start : tag.start()]):
             return tag, spoken
     return None, spoken
+
+
+def _holds_page(span: re.Match[str], text: str) -> bool:
+    """Whether a code span is a page: a whole document, or a whole element that has its line for itself or ends the text."""
+    first = _TAG.search(span.group())
+    if first is None or not _has_ended(span.group()[first.start() :], first.group()[1:].removeprefix("!doctype") or "html"):
+        return False
+    before, after = text[max(0, span.start() - 1) : span.start()], text[span.end() : span.end() + 2].lstrip(" ")
+    return _DOCUMENT.match(first.group()) is not None or after == "" or (before in ("", "\n") and after.startswith("\n"))
 
 
 def _trimmed(page: str) -> str:
@@ -213,6 +227,15 @@ def _edits(text: str) -> Iterator[tuple[str, str]]:
         yield text[search.end() : divider.start()], text[divider.end() : end].removesuffix("\n")
 
 
+def _fenced_document(text: str) -> str | None:
+    """The last whole document in a fence without marks of edits; None if there is none."""
+    blocks = _flat(code_blocks(re.sub("\r\n?", "\n", text)))
+    pages = [
+        block.text for block in blocks if block.kind == "fence" and _DOCUMENT.search(block.text) and "<<<<<<<" not in block.text
+    ]
+    return _trimmed(pages[-1]) if pages else None
+
+
 def current_page(utterances: Iterable[str], has_edits: bool = False) -> str:
     """The page after a sequence of utterances; "" if no page was shown yet.
 
@@ -223,6 +246,7 @@ def current_page(utterances: Iterable[str], has_edits: bool = False) -> str:
     page = ""
     for text in utterances:
         edited = apply_edits(page, text) if has_edits else None
-        is_broken = has_edits and edited is None and "<<<<<<< SEARCH" in text  # what is no edit is no page either
-        page = edited if edited is not None else page if is_broken else extract_page(text) or page
+        if edited is None and has_edits and _BEGUN.search(text):  # what is no edit is no page either
+            edited = _fenced_document(text) or page
+        page = edited if edited is not None else extract_page(text) or page
     return page

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 
 from colbench_gym.python_source import parse_source
 from colbench_gym.scoring.python_names import (
@@ -41,11 +42,13 @@ class Piece:
         text: Its source.
         tree: The parsed source.
         is_program: False for input of a shell or output of a program that happens to parse: nothing of it is added to a program.
+        is_prose: Whether it stands in prose, and not in a block of code.
     """
 
     text: str
     tree: ast.Module
     is_program: bool = True
+    is_prose: bool = False
 
     @cached_property
     def lines(self) -> list[str]:
@@ -90,6 +93,8 @@ def program_of(pieces: Sequence[Piece], name: str, called: Set[str] = frozenset(
     if best is Definition.NONE:
         return best, ""
     chosen = len(definitions) - 1 - definitions[::-1].index(best)
+    others = {bound for i, piece in enumerate(pieces) if i != chosen for bound in names_of(piece.tree).binds}
+    pieces = [*pieces[:chosen], without_failing_head(pieces[chosen], others), *pieces[chosen + 1 :]]
     if len(pieces) == 1:
         return best, pieces[0].text
     return best, _with_parts(pieces, chosen, name, called)
@@ -113,11 +118,12 @@ def _with_parts(pieces: Sequence[Piece], chosen: int, name: str, called: Set[str
     later = [part for part in parts if part.place > chosen and _corrects(part, helpers)]
     needed |= set().union(*(part.names.uses for part in later)) - bound - builtins
     taken = [parts[i] for i in sorted(_used(parts, needed, bound | builtins, chosen, name))]
-    programs = [piece for piece in pieces[:chosen] if piece.is_program]
-    future = [bound_name for piece in [*programs, pieces[chosen]] for bound_name in _future_imports(piece.tree)]
-    if not taken and not later and not any([*_future_imports(piece.tree)] for piece in programs):
-        return pieces[chosen].text
     places = {part.place for part in [*taken, *later]}
+    asking = [place for place, piece in enumerate(pieces) if place in places or (place < chosen and piece.is_program)]
+    future = [bound_name for place in asking for bound_name in _future_imports(pieces[place].tree)]
+    if not places and not future:
+        return pieces[chosen].text
+    future += _future_imports(pieces[chosen].tree)
     head = [f"from __future__ import {', '.join(dict.fromkeys(future))}"] if future else []
     texts = ["\n".join(_source(part.piece, part.node) for part in taken if part.place == place) for place in sorted(places)]
     after = [_source(part.piece, part.node) for part in later if part not in taken]
@@ -209,13 +215,21 @@ def _without_own_imports(pieces: Sequence[Piece]) -> Sequence[Piece]:
             (node, _assigned(node)) for node in nodes if all(alias.name in {*others, "*"} for alias in node.names) and others
         ]
         text = _with_texts(piece, changes)
-        kept.append(Piece(text, parse_source(text), piece.is_program) if changes else piece)
+        kept.append(Piece(text, parse_source(text), piece.is_program, piece.is_prose) if changes else piece)
     return kept
 
 
 def _may_be_own(node: ast.ImportFrom) -> bool:
     module = (node.module or "").partition(".")[0]
     return node.level > 0 or module not in sys.stdlib_module_names | {"numpy"}
+
+
+def _exists(node: ast.ImportFrom) -> bool:
+    """Whether the module of an import is installed here, which a file of the answer is not."""
+    try:
+        return node.level == 0 and find_spec((node.module or "").partition(".")[0]) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def _assigned(node: ast.ImportFrom) -> str:
@@ -276,7 +290,29 @@ def without_prose(piece: Piece) -> Piece:
     lines_left = {line for node in kept.body for line in (node.lineno, node.end_lineno)}
     if not prose or not kept.body or lines_left & {line for node in prose for line in (node.lineno, node.end_lineno)}:
         return piece
-    return Piece("\n".join(lines), kept, piece.is_program)
+    return Piece("\n".join(lines), kept, piece.is_program, piece.is_prose)
+
+
+def without_failing_head(piece: Piece, others: Set[str]) -> Piece:
+    """A piece of prose without statements before its first definition that use names which nothing binds: a formula that parses, and would end the program.
+
+    Args:
+        piece: The piece; one of a block of code stays as it is.
+        others: Names that other pieces bind.
+    """
+    bound, failing = BUILTINS | others, list[ast.stmt]()
+    for node in piece.tree.body if piece.is_prose else ():
+        if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Expr | ast.Assert):
+            break
+        names = names_of(node)
+        if names.now <= bound or "*" in bound:
+            bound |= names.binds
+        else:
+            failing.append(node)
+    if not failing or not any(map(_is_function, piece.tree.body)):
+        return piece
+    text = _with_texts(piece, [(node, "pass") for node in failing])
+    return Piece(text, parse_source(text), piece.is_program, piece.is_prose)
 
 
 def _is_word(node: ast.stmt) -> bool:

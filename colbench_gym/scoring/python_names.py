@@ -146,9 +146,9 @@ def _read_first(node: ast.ClassDef) -> Iterator[str]:
     bound: set[str] = set()
     for statement in node.body:
         if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
-            named = [part for part in ast.walk(statement) if isinstance(part, ast.Name)]
-            yield from (part.id for part in named if isinstance(part.ctx, ast.Load) and part.id not in bound)
-            bound |= {part.id for part in named if isinstance(part.ctx, ast.Store)}
+            names = names_of(statement)
+            yield from names.now - bound
+            bound |= names.binds
         elif isinstance(statement, _Function | ast.ClassDef):
             bound.add(statement.name)
 

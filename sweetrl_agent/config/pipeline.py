@@ -153,11 +153,28 @@ def affects_scores(setting: str) -> bool:
     return STAGES["critic"].is_shaped_by(setting) or any(fnmatchcase(setting, pattern) for pattern in _SCORING)
 
 
-def follows(stage: str, first: str) -> bool:
-    """Whether a stage is a certain one of the main job or comes after it; with any critic, and an algorithm's own stage where the critic is trained."""
-    order = [*STAGES]
-    places = [order.index(base if (base := name.partition(" ")[0]) in STAGES else "critic") for name in (stage, first)]
-    return places[0] >= places[1]
+def later_users(algorithm: Any, config: Any, first: str, of_one: bool) -> list[str]:
+    """The stages of an algorithm that use a setting whose first stage the algorithm does not have; [] if it has that stage.
+
+    Args:
+        algorithm: The algorithm.
+        config: Settings of its run.
+        first: Name of the first stage that the setting affects.
+        of_one: Whether it is a setting of the algorithm's own.
+    """
+    stages, order = stages_of(algorithm), [*STAGES]
+    if first in stages and first != "evaluate" and (first != "sft" or config.has_sft):
+        return []
+    evaluated = [f"evaluate {algorithm.name}", *(["evaluate"] if algorithm.name == config.algorithm.name else [])]
+    if first == "sft":
+        return [*(stage for stage in stages if stage not in ("sft", "evaluate", "report")), *evaluated]
+
+    def place(name: str) -> int:
+        base = name.partition(" ")[0]
+        return order.index(base if base in STAGES else "critic")  # an algorithm's own stage stands where the critic is trained
+
+    trained = [stage for stage in algorithm.stages if stage != "candidates" and place(stage) >= place(first)]
+    return [*trained, *(evaluated if of_one else [])]
 
 
 def first_stage(setting: str) -> str:

@@ -97,10 +97,10 @@ class Template:
             thought: The thought before the speech, with its marks, or without them, as a server returned it apart; "" for none.
         """
         opened = self.reasoning.opened_by(prompt)
+        thought = thought and self._marked(thought, opened)
         behind = whole[len(prompt) :] if whole.startswith(prompt) else None
         if thought:
             opening = next((opening for opening, closing in self.reasoning.pairs.items() if closing == opened), "")
-            thought = self._marked(thought, opening, opened)
             return (thought.lstrip().removeprefix(opening) if opening else thought) + text + self.end
         speech = text.strip()
         start = -1 if behind is None else behind.find(speech, len(self.lead) if behind.startswith(self.lead) else 0)
@@ -110,14 +110,15 @@ class Template:
         end = behind.find(self.end, start) if self.ends_turns else -1
         return behind[: end + len(self.end)] if end >= 0 else behind[:start] + self.end
 
-    def _marked(self, thought: str, opening: str, closing: str) -> str:
-        """A thought with marks: its own, those that the prompt opens, or those of the template."""
+    def _marked(self, thought: str, opened: str) -> str:
+        """A thought with marks: its own, those that the prompt opens, or those of the template; "" if the template has none."""
         pairs = self.reasoning.pairs
-        if not pairs or any(mark in thought for mark in (*pairs, *pairs.values(), *HARMONY)):
+        if any(mark in thought for mark in (*pairs, *pairs.values(), *HARMONY)):
             return thought
-        if not opening:
-            opening, closing = next((pair for pair in pairs.items() if pair[1] in self._source), next(iter(pairs.items())))
-        return f"{opening}\n{thought.strip()}\n{closing}\n\n"
+        if HARMONY[0] in self._source:
+            return f"<|channel|>analysis<|message|>{thought.strip()}<|end|><|start|>assistant<|channel|>final<|message|>"
+        marks = next((pair for pair in pairs.items() if pair[1] == opened or (not opened and pair[1] in self._source)), None)
+        return f"{marks[0]}\n{thought.strip()}\n{marks[1]}\n\n" if marks else ""
 
     def lead_of(self, prompt: str) -> str:
         """Text between a rendered prompt and a turn without a thought: `lead`, or the end of a thought that the prompt opens."""

@@ -101,7 +101,8 @@ class Request:
         return named_sources(self.given.tasks) if "tasks" in self.explicit else self._default_sources()
 
     def _default_sources(self) -> dict[str, str]:
-        of_runs = {spec.text: self._held_out_of(settings) for spec in self.policies if (settings := run_settings(spec))}
+        parts = (part for spec in self.policies if isinstance(spec, ModelSpec) for part in spec.parts)
+        of_runs = {part.text: self._held_out_of(settings) for part in parts if (settings := run_settings(part))}
         if not of_runs:
             return {"test": str(self.record.all_defaults().get("test_tasks", TaskArguments.test_tasks))}
         (first, sources), *others = of_runs.items()

@@ -36,11 +36,13 @@ def algorithm_steps(algorithms: Iterable[Algorithm]) -> Steps:
     steps: Steps = {}
     by_name = {algorithm.name: algorithm for algorithm in algorithms}
     for algorithm in by_name.values():
+        earlier: list[str] = []
         for stage in with_work(stages_of(algorithm)).values():
             if stage.name in algorithm.shared:
                 steps.setdefault(stage.name, stage)
             elif stage.name in algorithm.stages:
-                steps[stage.name] = _or_unchanged(stage, algorithm.folders)
+                steps[stage.name] = _or_unchanged(stage, algorithm.folders, tuple(earlier))
+                earlier.append(stage.name)
         steps[f"evaluate {algorithm.name}"] = evaluation_step(algorithm, by_name)
     return steps
 
@@ -54,12 +56,15 @@ def evaluation_step(algorithm: Algorithm, algorithms: Mapping[str, Algorithm]) -
     )  # fmt: skip
 
 
-def _or_unchanged(stage: Stage, folders: tuple[str, ...]) -> Stage:
-    """A step that records if there is no training signal: this must neither end the comparison nor exclude the seed of that algorithm."""
+def _or_unchanged(stage: Stage, folders: tuple[str, ...], earlier: tuple[str, ...]) -> Stage:
+    """A step that records if there is no training signal: this must neither end the comparison nor exclude the seed of that algorithm.
+
+    Where one of the algorithm's `earlier` stages has said so, there is nothing to do.
+    """
 
     def work(run: Run) -> None:
-        if folders and all(folder in run.unchanged for folder in folders):
-            return  # an earlier stage has said why: what follows had nothing to train on
+        if any(run.is_done(name) and run.records.stages[name].facts.get("unchanged") for name in earlier):
+            return
         try:
             stage.run(run)
         except NothingToLearnError as error:

@@ -40,12 +40,12 @@ def refuse_void(played: Sequence[Episode], counts: Counter[bool], max_void: floa
         max_void: Largest share of void ones.
 
     Raises:
-        ColBenchError: If the share is larger, from `LEAST_EPISODES` episodes on, or all of the iteration are void.
+        ColBenchError: If the share is larger, from `LEAST_EPISODES` episodes on, or all of the iteration are void and that is not allowed.
     """
     valid = [episode for episode in played if not episode.is_void]
     counts.update(episode.is_void for episode in played)
     is_above = counts.total() >= LEAST_EPISODES and counts[True] > max_void * counts.total()
-    if is_above or not valid:
+    if is_above or (not valid and max_void < 1):
         why = next(
             (f" The last: {episode.void_reason.rstrip('.')}." for episode in reversed(played) if episode.void_reason), ""
         )

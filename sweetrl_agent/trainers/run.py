@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row, read_object, write_json, write_text
 from colbench_gym.stage_records import RUN, StageRecords
 from sweetrl_agent.config.job import Config
-from sweetrl_agent.config.pipeline import TRAJECTORIES, affects_scores, follows, stages_of
+from sweetrl_agent.config.pipeline import TRAJECTORIES, affects_scores, later_users, stages_of
 from sweetrl_agent.config.reading import flat
 from sweetrl_agent.core.callback import Callbacks
 from sweetrl_agent.core.dialogues import DialogueEnvs
@@ -93,12 +94,11 @@ class Run:
                 stage for algorithm in algorithms if hasattr(algorithm.config, "iterations") for stage in algorithm.stages
             ]
             return any(map(self._has_begun, trained))
-        own = {stage for algorithm in algorithms for stage in stages_of(algorithm) if stage != "sft" or self.config.has_sft}
-        if first in own:
-            return False
-        later = [stage for stage in self.records.stages if first == "sft" or (stage in own and follows(stage, first))]
-        of_critic = first.partition(" ")[2]
-        return any(self.records.has_written(stage) for stage in later if stage.endswith(of_critic))
+        of_one = self.config.algorithms.get(name.partition(".")[0]) if "." in name else None
+        users = (
+            later_users(algorithm, self.config, first, of_one is not None) for algorithm in ([of_one] if of_one else algorithms)
+        )
+        return any(map(self.records.has_written, chain.from_iterable(users)))
 
     @staticmethod
     def _versions(path: Path) -> Row:
@@ -155,13 +155,12 @@ class Run:
     def _played(self) -> list[str]:
         """Stages that play episodes, unless a later stage has used their episodes: they replay void ones."""
         played = [name for name in self.records.stages if name.startswith(("evaluate", "simulators"))]
-        readers = [
-            name
-            for algorithm in self.config.algorithms.values()
-            for name, stage in stages_of(algorithm).items()
-            if TRAJECTORIES in stage.reads and name != "evaluate"
-        ]
-        return [*played, *([] if any(map(self._has_begun, readers)) else ["collect"])]
+        is_used = any(
+            TRAJECTORIES in record.reads and self.records.has_written(name)
+            for name, record in self.records.stages.items()
+            if not name.startswith("evaluate")
+        )
+        return [*played, *([] if is_used else ["collect"])]
 
     def is_done(self, stage: str) -> bool:
         """Whether all files of the stage are complete."""

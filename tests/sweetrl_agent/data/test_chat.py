@@ -295,19 +295,20 @@ def test_no_template_loses_one_of_two_system_messages(family):
     assert 0 <= text.find("First.") < text.find("Second.") < text.find(DIALOGUE[0]["content"])
 
 
-@pytest.mark.parametrize("family", [family for family in FAMILIES if family.startswith(("qwen-3", "deepseek-r1"))])
-def test_a_thought_that_a_server_gave_apart_is_trained_as_a_thought(family):
-    tokenizer = build_tokenizer(FAMILIES[family])
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_a_thought_that_a_server_gave_apart_is_trained_as_a_thought_or_not_at_all(family):
+    tokenizer = build_tokenizer(family)
     if tokenizer is None:
         pytest.skip("its template is in no installed package")
     chat = Chat(tokenizer)
     said = {"role": "assistant", "content": "Is there a fee?", "thought": "The person wants a total."}
     text = tokenizer.decode(chat.turn([DIALOGUE[0]], said["content"], said["thought"]))
-    speech = chat.template.reasoning.split(text, chat.template.reasoning.opened_by(chat.template.render([DIALOGUE[0]])))
-    assert (
-        speech.speech.startswith("Is there a fee?")
-        and "The person wants a total." in speech.thought
-        and not speech.is_unfinished
-    )
+    reasoning = chat.template.reasoning
+    reply = reasoning.split(text, reasoning.opened_by(chat.template.render([DIALOGUE[0]])))
+    assert reply.speech.startswith("Is there a fee?") and not reply.is_unfinished
+    knows = "<|channel|>" in tokenizer.chat_template or "</think>" in tokenizer.chat_template
+    assert ("The person wants a total." in reply.thought) == ("The person wants a total." in text) == knows
+    if "</think>" not in tokenizer.chat_template:
+        return
     marked = "<think>\nThe person wants a total.\n</think>\n\n"
     assert chat.turn([DIALOGUE[0]], said["content"], marked) == chat.turn([DIALOGUE[0]], said["content"], said["thought"])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from colbench_gym.scoring.intervals import wilson
+from sweetrl_agent.core.stage import Stage
 from sweetrl_agent.evaluation.comparison import _without_tasks, compare_scores, kept_tasks, table
+from sweetrl_agent.evaluation.steps import _or_unchanged
 from sweetrl_agent.reporting.comparison_scores import paired_part
 
 
@@ -112,3 +116,15 @@ def test_what_counts_is_of_the_tasks_that_are_kept_and_a_split_without_any_is_na
     }
     assert compare_scores(lost, "return")["algorithms"] == {}
     assert _without_tasks(lost) == ["test: no result, since every task is void for an algorithm on a seed."]
+
+
+def test_a_stage_with_nothing_to_train_on_is_left_out_only_behind_the_one_that_said_so():
+    """Files of shared stages are made again even then."""
+    told = {
+        "rank gain": SimpleNamespace(facts={"unchanged": {"gain/policy": "no pair"}}),
+        "candidates": SimpleNamespace(facts={}),
+    }
+    run, done = SimpleNamespace(is_done=lambda name: name in told, records=SimpleNamespace(stages=told)), []
+    for name, earlier in (("candidates", ()), ("rank gain", ("candidates",)), ("actor gain", ("candidates", "rank gain"))):
+        _or_unchanged(Stage(name, "", (), (), lambda run, name=name: done.append(name)), ("gain/policy",), earlier).run(run)
+    assert done == ["candidates", "rank gain"]

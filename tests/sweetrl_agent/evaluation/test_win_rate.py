@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -70,6 +71,14 @@ def test_a_baseline_with_other_settings_is_refused(there, says, tmp_path):
     write_rows(tmp_path / "evaluation.jsonl", [_row("old", "a", 0.5)])
     refuse_other_settings(f"{tmp_path / 'evaluation.jsonl'}:old", TaskArguments())  # no settings lie beside it
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({"env": "ColBench-Backend-v0", "simulator": "scripted", **there}))
+    human = {"name": "openai", "model": "m", "base_url": "http://127.0.0.1:8000/v1"}
+    (tmp_path / "other").mkdir()
+    write_rows(tmp_path / "other" / "evaluation.jsonl", [_row("old", "a", 0.5)])
+    (tmp_path / "other" / "config.yaml").write_text(yaml.safe_dump({"simulator": json.dumps(human)}))
+    moved = TaskArguments(simulator=json.dumps({"base_url": "http://127.0.0.1:8001/v1", "model": "m", "name": "openai"}))
+    refuse_other_settings(str(tmp_path / "other" / "evaluation.jsonl"), moved)
+    (tmp_path / "other" / "config.yaml").write_text("{: broken")
+    refuse_other_settings(str(tmp_path / "other" / "evaluation.jsonl"), moved)
     if not says:
         refuse_other_settings(str(tmp_path / "evaluation.jsonl"), TaskArguments())
         return

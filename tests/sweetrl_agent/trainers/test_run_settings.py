@@ -7,7 +7,7 @@ import yaml
 
 from sweetrl_agent.algorithms.grpo import GRPO
 from sweetrl_agent.algorithms.settings import make_config
-from sweetrl_agent.config.pipeline import STAGES, stages_of
+from sweetrl_agent.config.pipeline import STAGES, later_users, stages_of
 from sweetrl_agent.core.stage import Stage
 
 
@@ -168,3 +168,30 @@ def test_void_episodes_are_played_again_until_a_stage_has_used_the_episodes(name
     with run.stage(user):
         pass
     assert "collect" not in run._played()
+
+
+@pytest.mark.parametrize(
+    ("algorithms", "setting", "users"),
+    [
+        (["initial", "grpo", "slinvit"], "slinvit.samples", ["evaluate slinvit"]),
+        (["initial", "grpo", "sweet"], "num_tasks", ["grpo"]),
+        (["initial"], "num_tasks", []),
+        (["initial", "random_actions"], "max_turns", ["evaluate random_actions"]),
+        (["initial", "sweet", "untrained"], "untrained.critic_replies", ["rank untrained", "actor untrained", "evaluate untrained"]),
+        (["initial", "grpo", "sweet"], "sweet.critic_beta", []),
+    ],
+)  # fmt: skip
+def test_later_stages_that_use_a_setting_are_those_of_the_algorithms_that_lack_its_own(algorithms, setting, users):
+    config = make_config({}, algorithms)
+    first, of_one = config.first_stage(setting), "." in setting
+    concerned = [config.algorithms[setting.partition(".")[0]]] if of_one else config.algorithms.values()
+    found = [stage for algorithm in concerned for stage in later_users(algorithm, config, first, of_one)]
+    assert [stage for stage in found if stage != "evaluate"] == users
+
+
+def test_episodes_that_an_algorithm_of_another_command_has_used_stay(make_run):
+    run = make_run(algorithm="rft")
+    for stage in (STAGES["collect"], stages_of(run.algorithm)["rft"]):
+        with run.stage(stage):
+            pass
+    assert "collect" not in make_run(algorithm="gain")._played()

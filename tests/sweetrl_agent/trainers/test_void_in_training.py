@@ -35,4 +35,5 @@ def test_many_end_the_command_and_say_why():
 
 def test_an_iteration_without_a_valid_episode_teaches_nothing():
     with pytest.raises(ColBenchError, match="3 of 3 episodes are void"):
-        refuse_void(episodes(0, 3), Counter(), 1.0)
+        refuse_void(episodes(0, 3), Counter(), 0.5)
+    assert refuse_void(episodes(0, 3), Counter(), 1.0) == []
