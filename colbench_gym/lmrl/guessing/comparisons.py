@@ -91,6 +91,13 @@ MEASURES: Mapping[str, tuple[Measure, ...]] = {
 }  # fmt: skip
 
 
+#: "Is it 5 feet long?": a number with a unit, and nothing else.
+_EXACTLY = re.compile(
+    r"(?:is it|does it (?:weigh|cost)) \$?[\d,.]+[ -]?(?:mm|millimet\w+|cm|centimet\w+|inch(?:es)?|feet|foot|ft|yards?|met\w+|pounds?|lbs?|kg|kilo\w*|grams?|g|ounces?|oz|tons?|"
+    r"dollars?|bucks)(?: (?:long|tall|wide|high|in (?:length|size|height|weight)))?\W*"
+)
+
+
 def compared(table: SecretTable, text: str) -> Truths | None:
     """The secrets for which a comparison holds; None if a question compares nothing. `text` is as from `plain`."""
     for measure in MEASURES[table.kind]:
@@ -144,7 +151,7 @@ def _compared(table: SecretTable, measure: Measure, text: str) -> Truths | None:
         start = YEAR if measure.name == "founded" else 0  # "about 500 years" is about an age
         return _about(values - start, value - start)
     direction = _direction(measure, before, after)
-    if direction == 0 and counted and measure.name not in ("founded", "people"):  # "5 feet long"
+    if direction == 0 and counted and _EXACTLY.fullmatch(text):
         return _about(values, value)
     return None if direction == 0 else np.asarray(values > value if direction > 0 else values < value)
 

@@ -7,7 +7,7 @@ The template with as many slots as there are arguments is used, so calls with op
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 
 from colbench_gym.simulators.code_to_text.plain_names import joined, plain_name
 
@@ -112,19 +112,21 @@ MODULE_FUNCTIONS: dict[str, tuple[str, ...]] = {
 }
 _MAX_ARGUMENTS, _LONG_ARGUMENT = 12, 5
 _TYPES = {"int": "whole number", "float": "decimal number", "str": "text", "dict": "dictionary", "bool": "true or false"}
-_MODULES = (
-    "re", "math", "cmath", "random", "statistics", "np", "numpy", "datetime", "json", "itertools", "collections", "functools", "operator",
-    "heapq", "bisect", "string", "copy", "time", "calendar",
-)  # fmt: skip
 
 
-def call_words(call: ast.Call, phrase: Callable[[ast.expr], str]) -> str:
-    """A call in words. Without a template, it is described by its function and arguments."""
+def call_words(call: ast.Call, phrase: Callable[[ast.expr], str], modules: Collection[str] = ()) -> str:
+    """A call in words. Without a template, it is described by its function and arguments.
+
+    Args:
+        call: The call.
+        phrase: Puts an expression into words.
+        modules: Names of modules, which are no objects with methods.
+    """
     arguments = [phrase(argument) for argument in call.args[:_MAX_ARGUMENTS]]
     if isinstance(call.func, ast.Name):
         name, templates = call.func.id, FUNCTIONS.get(call.func.id, ())
         if name == "isinstance" and len(call.args) == 2:
-            kinds = call.args[1].elts if isinstance(call.args[1], ast.Tuple) else [call.args[1]]
+            kinds = [*_types(call.args[1])]
             names = [kind.id if isinstance(kind, ast.Name) else getattr(kind, "attr", "another kind") for kind in kinds]
             arguments[1] = joined([_TYPES.get(name, plain_name(name)) for name in names], "or")
         words = _filled(templates, arguments) if arguments or not call.keywords else ""
@@ -134,11 +136,20 @@ def call_words(call: ast.Call, phrase: Callable[[ast.expr], str]) -> str:
     if isinstance(call.func, ast.Attribute):
         name = call.func.attr
         everything = [phrase(call.func.value), *arguments]
-        if isinstance(call.func.value, ast.Name) and call.func.value.id in _MODULES:
+        if isinstance(call.func.value, ast.Name) and call.func.value.id in modules:
             return _filled(MODULE_FUNCTIONS.get(name, ()), everything) or _unknown(name, arguments)
         words = _filled(METHODS.get(name, ()), everything) or _filled(MODULE_FUNCTIONS.get(name, ()), everything)
         return words or _unknown(name, everything)
     return _unknown("it", arguments)
+
+
+def _types(node: ast.expr) -> Iterator[ast.expr]:
+    """The types that are named one by one, or as `int | float`."""
+    parts = node.elts if isinstance(node, ast.Tuple) else [node.left, node.right] if isinstance(node, ast.BinOp) else []
+    for part in parts:
+        yield from _types(part)
+    if not parts:
+        yield node
 
 
 def _filled(templates: tuple[str, ...], arguments: list[str]) -> str:

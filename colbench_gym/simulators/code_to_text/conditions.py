@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 
 from colbench_gym.simulators.code_to_text.plain_names import be, joined
 
@@ -40,12 +41,14 @@ class ConditionSpeaker(ABC):
         named: ``id`` of a node -> its name in the sentences.
         variables: Name of a variable -> its words, if they differ from the name.
         kinds: Name of a variable -> kind of its values, if known (`kinds`).
+        modules: Names of modules that the code imports, or uses as nothing else is named.
     """
 
     def __init__(self) -> None:
         self.kinds: dict[str, str] = {}
         self.named: dict[int, str] = {}
         self.variables: dict[str, str] = {}
+        self.modules: Collection[str] = ()
         self._depth = 0
 
     @abstractmethod

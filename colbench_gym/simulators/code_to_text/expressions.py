@@ -130,7 +130,7 @@ class Speaker(ConditionSpeaker):
             if isinstance(inner.elt, ast.Constant) and inner.elt.value == 1:
                 return f"the count of each {self.source(inner.generators)}"
             return f"the sum of {self.phrase(inner.elt)} over each {self.source(inner.generators)}"
-        return call_words(node, self.phrase)
+        return call_words(node, self.phrase, self.modules)
 
     def _say_attribute(self, node: ast.Attribute) -> str:
         if isinstance(node.value, ast.Name) and node.value.id in ("math", "np", "numpy"):
@@ -260,7 +260,7 @@ def format_words(spec: str) -> str:
         "E": f" in scientific form with {decimals}", "g": f" with {digits}", "x": " in hexadecimal", "X": " in hexadecimal in capitals",
         "b": " in binary", "o": " in octal",
     }  # fmt: skip
-    words = number.get(parts["kind"], f" cut to {places} characters" if parts["places"] and parts["kind"] in ("", "s") else "")
+    words = number.get(parts["kind"], f" cut to {places} characters" if parts["places"] and parts["kind"] == "s" else "")
     words += " with its sign" if parts["sign"] == "+" else ""
     words += {",": " with commas between thousands", "_": " with underscores between thousands", "": ""}[parts["groups"]]
     width = int(parts["width"] or 0)

@@ -16,7 +16,26 @@ _KINDS = {
     "tuple": "a tuple", "set": "a set",
 }  # fmt: skip
 MAX_KEYS = 12
-_FAULT_WORDS = ("invalid", "error", "not found", "unknown")
+_REORDERING = frozenset(
+    [
+        "set",
+        "frozenset",
+        "reversed",
+        "reverse",
+        "insert",
+        "shuffle",
+        "sample",
+        "argsort",
+        "rotate",
+        "pop",
+        "popleft",
+        "appendleft",
+        "heappush",
+        "heappop",
+        "heapify",
+    ]
+)
+_FAULT_WORDS = ("invalid", "error", "not found", "unknown", "must ", "cannot", "not allowed", "not valid", "required")
 
 
 def tell_parameters(writer: Writer, function: _Function) -> None:
@@ -111,8 +130,8 @@ def _compared_texts(function: _Function, parameter: str) -> Iterator[str]:
     """Texts that a parameter is compared with."""
     for node in ast.walk(function):
         if isinstance(node, ast.Match) and _is_parameter(node.subject, parameter):
-            patterns = [part for case in node.cases for part in ast.walk(case.pattern) if isinstance(part, ast.MatchValue)]
-            yield from (part.value.value for part in patterns if _is_text_constant(part.value))  # type: ignore[attr-defined]
+            values = (value for case in node.cases for value in _matched(case.pattern))
+            yield from (value.value for value in values if _is_text_constant(value))  # type: ignore[attr-defined]
         if not isinstance(node, ast.Compare) or not _is_parameter(node.left, parameter):
             continue
         for right in node.comparators:
@@ -120,6 +139,18 @@ def _compared_texts(function: _Function, parameter: str) -> Iterator[str]:
             for option in options:
                 if isinstance(option, ast.Constant) and isinstance(option.value, str):
                     yield option.value
+
+
+def _matched(pattern: ast.pattern) -> Iterator[ast.expr]:
+    """The values that a pattern compares the whole subject with."""
+    if isinstance(pattern, ast.MatchValue):
+        yield pattern.value
+    inner = (
+        pattern.patterns if isinstance(pattern, ast.MatchOr) else [pattern.pattern] if isinstance(pattern, ast.MatchAs) else []
+    )
+    for part in inner:
+        if part is not None:
+            yield from _matched(part)
 
 
 def _is_parameter(node: ast.expr, parameter: str) -> bool:
@@ -164,7 +195,7 @@ def describe_unhandled_cases(writer: Writer, function: _Function) -> None:
     returns_list = any(isinstance(n, ast.Return) and n.value and kind_of(n.value, kinds) == "list" for n in every)
     has_errors = any(isinstance(node, (ast.Raise, ast.Try, ast.Assert)) for node in every)
     is_missing_covered = has_errors or any(_is_substitute(node) for node in every)
-    ignores_case = any(isinstance(node, ast.Attribute) and node.attr in ("IGNORECASE", "I") for node in every)
+    ignores_case = "(?i" in texts or any(isinstance(node, ast.Attribute) and node.attr in ("IGNORECASE", "I") for node in every)
     plain = {
         "rounding": ("Nothing is rounded", has_arithmetic and "rounding" not in done),
         "empty": (
@@ -204,6 +235,8 @@ def _is_check(node: ast.AST) -> bool:
     """Whether it tests a type, or returns nothing, minus 1, false or something empty early on, as code does for bad input."""
     if isinstance(node, ast.Call):
         return getattr(node.func, "id", "") in ("isinstance", "type")
+    if isinstance(node, ast.IfExp):
+        return any(isinstance(value, ast.Constant) and value.value is None for value in (node.body, node.orelse))
     if not isinstance(node, ast.If) or not isinstance(node.body[-1], ast.Return):
         return False
     value = node.body[-1].value
@@ -218,19 +251,9 @@ def _may_reorder(node: ast.AST) -> bool:
     """Whether the order of items may change: sets, reversals, insertions, swaps, heaps."""
     if isinstance(node, ast.Call):
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        return name in (
-            "set",
-            "reversed",
-            "reverse",
-            "insert",
-            "shuffle",
-            "sample",
-            "argsort",
-            "rotate",
-            "appendleft",
-            "heappush",
-            "heapify",
-        )
+        return name in _REORDERING or (name == "range" and len(node.args) == 3)
+    if isinstance(node, ast.BinOp):  # `[x] + rows`
+        return isinstance(node.op, ast.Add) and isinstance(node.left, ast.List) and bool(node.left.elts)
     if isinstance(node, ast.Slice):
         return node.step is not None
     return isinstance(node, (ast.Set, ast.SetComp)) or (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple))

@@ -36,12 +36,12 @@ _CALLS = {
     "round": "rounding", "ceil": "rounding", "floor": "rounding", "int": "rounding", "sorted": "sorting", "sort": "sorting",
     "lower": "case", "upper": "case", "casefold": "case", "len": "count", "sum": "count", "count": "count",
     "choice": "random", "random": "random", "randint": "random", "join": "text", "format": "text",
-    "abs": "negative", "fabs": "negative", "clip": "limit", "quantize": "rounding", "trunc": "rounding", "title": "case", "capitalize": "case",
+    "abs": "negative", "fabs": "negative", "clip": "limit", "minimum": "limit", "maximum": "limit", "quantize": "rounding", "trunc": "rounding", "title": "case", "capitalize": "case",
     "swapcase": "case", "isupper": "case", "islower": "case", "most_common": "sorting", "nlargest": "sorting", "nsmallest": "sorting",
 }  # fmt: skip
 #: A format with decimals: ".2f" of an f-string, "%.2f" and "{:.2f}" within a text.
-_DECIMALS = re.compile(r"(^|[%:])[-+ ,<>^_0-9]*\.\d+[feEgG%]")
-_FLAGS = ("is", "has", "was", "are", "can", "should", "use", "do", "does", "include")
+_DECIMALS = re.compile(r"(^|[%:])[-+ ,<>^_0-9]*\.\d+[feEgG%]|%[-+0-9]*d\b")
+FLAGS = ("is", "has", "was", "are", "can", "should", "use", "do", "does", "include")
 _CUTS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
@@ -59,6 +59,10 @@ def roles(nodes: Iterable[ast.AST]) -> set[str]:
             matching |= {"rounding"} if isinstance(node.value, str) and _DECIMALS.search(node.value) else set()
         elif isinstance(node, ast.JoinedStr):
             matching.add("text")
+        elif isinstance(node, ast.FormattedValue) and re.search(
+            r"\.\d", ast.dump(node.format_spec) if node.format_spec else ""
+        ):
+            matching.add("rounding")
         elif isinstance(node, ast.Dict) and len(node.keys) > 1:
             matching.add("table")
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -84,7 +88,14 @@ def _branch_roles(node: ast.AST) -> set[str]:
         if isinstance(node, ast.If)
         else []
     )
-    return {role for test in tests for role in test_roles(test, then)}
+    return {role for test in tests for part in _simple_tests(test) for role in test_roles(part, then)}
+
+
+def _simple_tests(test: ast.expr) -> list[ast.expr]:
+    """The tests that "not", "and" and "or" join."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _simple_tests(test.operand)
+    return [part for value in test.values for part in _simple_tests(value)] if isinstance(test, ast.BoolOp) else [test]
 
 
 def test_roles(test: ast.AST, values: Iterable[ast.AST] = ()) -> set[str]:
@@ -97,7 +108,7 @@ def test_roles(test: ast.AST, values: Iterable[ast.AST] = ()) -> set[str]:
     matching = set()
     is_measured = isinstance(test, ast.Call) and getattr(test.func, "id", "") == "len"
     name = test.id if isinstance(test, ast.Name) else test.attr if isinstance(test, ast.Attribute) else ""
-    if is_measured or isinstance(test, ast.Subscript) or (name and plain_name(name).split()[0] not in _FLAGS):
+    if is_measured or isinstance(test, ast.Subscript) or (name and plain_name(name).split()[0] not in FLAGS):
         matching.add("empty")
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], _CUTS):
         sides = {ast.dump(side) for side in (test.left, *test.comparators)}
@@ -112,12 +123,16 @@ def _as_read(node: ast.expr) -> str:
 
 def _call_roles(node: ast.Call) -> set[str]:
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    passed = {part.attr if isinstance(part, ast.Attribute) else getattr(part, "id", "") for part in given}  # `map(round, xs)`
+    matching = {_CALLS[part] for part in passed & {"round", "abs", "lower", "upper", "int", "floor", "ceil"}}
     if name in ("max", "min"):
-        is_at_zero = any(isinstance(argument, ast.Constant) and argument.value == 0 for argument in node.args)
-        return {"limit", *(["negative"] if is_at_zero else [])} if len(node.args) > 1 else {"sorting"}
+        bounds = node.args[0].elts if len(node.args) == 1 and isinstance(node.args[0], (ast.List, ast.Tuple)) else node.args
+        is_at_zero = any(isinstance(argument, ast.Constant) and argument.value == 0 for argument in bounds)
+        return matching | ({"limit", *(["negative"] if is_at_zero else [])} if len(bounds) > 1 else {"sorting"})
     if name == "get" and len(node.args) == 2:
         return {"default"}
-    return {_CALLS[name]} if name in _CALLS else set()
+    return matching | ({_CALLS[name]} if name in _CALLS else set())
 
 
 def _operation_roles(node: ast.BinOp) -> set[str]:

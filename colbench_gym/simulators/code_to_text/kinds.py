@@ -6,6 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from colbench_gym.simulators.code_to_text.keywords import FLAGS
 from colbench_gym.simulators.code_to_text.plain_names import is_plural, plain_name
 
 _TEXT_METHODS = {
@@ -46,6 +47,12 @@ def kind_of(node: ast.expr, kinds: Mapping[str, str]) -> str | None:
         ast.Set: "set", ast.SetComp: "set", ast.JoinedStr: "text", ast.Compare: "flag",
     }  # fmt: skip
     return shapes.get(type(node))
+
+
+def _is_flag(name: str) -> bool:
+    """Whether a value that is only tested is true or false, by its name: `if items` asks for some."""
+    words = plain_name(name)
+    return words.split()[0] in FLAGS or not is_plural(f"the {words}")
 
 
 def _constant_kind(value: object) -> str | None:
@@ -103,7 +110,7 @@ def infer_kinds(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, s
         _vote_on_use(node, vote)
     parameters = {argument.arg for argument in function.args.args}
     for name in parameters:
-        if set(votes.get(name, ())) == {"tested"} and not is_plural(f"the {plain_name(name)}"):  # `if items` asks for some
+        if set(votes.get(name, ())) == {"tested"} and _is_flag(name):
             votes[name] = Counter(flag=1)
     kinds = {}
     for name, counter in votes.items():

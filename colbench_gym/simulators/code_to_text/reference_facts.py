@@ -17,6 +17,7 @@ from colbench_gym.simulators.code_to_text.expressions import Speaker, is_text
 from colbench_gym.simulators.code_to_text.inputs import describe_unhandled_cases, tell_parameters, tell_result
 from colbench_gym.simulators.code_to_text.keywords import keywords, test_roles
 from colbench_gym.simulators.code_to_text.kinds import infer_kinds, kind_of
+from colbench_gym.simulators.code_to_text.patterns import pattern_test, with_subject
 from colbench_gym.simulators.code_to_text.plain_names import be, plain_name, the
 from colbench_gym.simulators.code_to_text.sentences import Piece, Slot, Subject, Writer
 from colbench_gym.tasks.function import Definition, definitions
@@ -43,6 +44,7 @@ def facts_from_reference(source: str, signature: str) -> tuple[Fact, ...]:
     except PARSE_ERRORS:
         return ()
     speaker = Speaker()
+    speaker.modules = _modules(module)
     writer = Writer(speaker)
     try:
         definition = _definition(module, name_in(signature))
@@ -150,23 +152,23 @@ class _Reader:
             self.read(rest, context.under(WHEN, Slot(only, "negated")) if is_single else context.under(ELSE, None))
 
     def _read_match(self, node: ast.Match, context: Context) -> None:
-        branches, rest = list[tuple[ast.expr, list[ast.stmt]]](), list[ast.stmt]()
+        branches, rest, has_shapes = list[tuple[ast.expr, list[ast.stmt]]](), list[ast.stmt](), False
         for case in node.cases:
-            test, captured = _pattern_test(node.subject, case.pattern)
-            if captured:
-                self._speaker.variables[captured] = self._speaker.phrase(node.subject)
-            parts = [part for part in (test, case.guard) if part]
-            if parts:
-                branches.append((ast.BoolOp(ast.And(), parts) if len(parts) > 1 else parts[0], case.body))
-            elif isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None:
-                rest = case.body
+            test, captured = pattern_test(node.subject, case.pattern)
+            is_open = isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
+            guard, body = with_subject(captured, node.subject, case.guard, case.body)
+            if test is None and not is_open:  # a shape: sequences, mappings and classes
+                has_shapes = True
+                self.read(body, context.under("for an input of one of several forms", None))
+            elif parts := [part for part in (test, guard) if part]:
+                branches.append((ast.BoolOp(ast.And(), parts) if len(parts) > 1 else parts[0], body))
+            else:
+                rest = body
                 break
-            else:  # a shape: sequences, mappings and classes
-                self.read(case.body, context.under("for an input of one of several forms", None))
         if branches:
-            self._branches(branches, rest, context)
-        else:
-            self.read(rest, context)
+            self._branches(branches, [] if has_shapes else rest, context)
+        if has_shapes or not branches:
+            self.read(rest, context.under(ELSE, None) if has_shapes else context)
 
     def _read_return(self, node: ast.Return, context: Context) -> None:
         value = node.value or ast.Constant(None)
@@ -316,21 +318,15 @@ class _Reader:
     _read_importfrom = _read_import
 
 
-def _pattern_test(subject: ast.expr, pattern: ast.pattern) -> tuple[ast.expr | None, str]:
-    """The test of a pattern, None if it has none that is a comparison; and the name that it gives to the whole subject."""
-    if isinstance(pattern, ast.MatchValue):
-        return ast.Compare(subject, [ast.Eq()], [pattern.value]), ""
-    if isinstance(pattern, ast.MatchSingleton):
-        return ast.Compare(subject, [ast.Is()], [ast.Constant(pattern.value)]), ""
-    if isinstance(pattern, ast.MatchAs):
-        inner = _pattern_test(subject, pattern.pattern)[0] if pattern.pattern else None
-        return inner, pattern.name or ""
-    if isinstance(pattern, ast.MatchOr):
-        tests = [_pattern_test(subject, part)[0] for part in pattern.patterns]
-        values = [test.comparators[0] for test in tests if isinstance(test, ast.Compare) and len(test.ops) == 1]
-        if len(values) == len(tests):
-            return ast.Compare(subject, [ast.In()], [ast.Tuple(values)]), ""
-    return None, ""
+def _modules(tree: ast.Module) -> set[str]:
+    """Names of modules: those that are imported, and common ones, unless they are names of values."""
+    nodes = list(ast.walk(tree))
+    imported = {
+        alias.asname or alias.name.partition(".")[0] for node in nodes if isinstance(node, ast.Import) for alias in node.names
+    }
+    values = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    values |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return (imported | {"re", "math", "statistics", "np", "numpy", "itertools", "functools"}) - values
 
 
 def _accumulated(function: _Function) -> set[str]:

@@ -228,3 +228,11 @@ def test_what_you_eat_is_edible():
 def test_a_size_without_a_direction_is_about_as_large():
     long, longer = named("objects", "Is it 5 feet long?"), named("objects", "Is it longer than 8 feet?")
     assert not {"Banana", "Pencil"} & long and long and not long & longer
+
+
+@pytest.mark.parametrize(("question", "has", "lacks"), [
+    ("Do you wear it on your two feet?", "Shoes", "Monitor"), ("Is it a heavy one?", "Car", "Football"), ("Is it 10 inches or larger?", "Car", "Spoon"),
+    ("Does it weigh 5 pounds or more?", "Car", "Spoon"), ("Do people eat with it?", "Fork", "Apple"), ("Do you use it to eat?", "Spoon", "Banana"),
+])  # fmt: skip
+def test_a_number_in_passing_is_no_size(question, has, lacks):
+    assert has in named("objects", question) and lacks not in named("objects", question)

@@ -193,6 +193,48 @@ def test_a_program_without_a_fence_keeps_its_first_statement(head, text):
     assert extract_program(text.format(program), "f").strip() == program
 
 
+@pytest.mark.parametrize(
+    "above",
+    [
+        "f(3)", "print(f(2))", "assert f(2) == 2", "f(items)", "O(n)", "- input(x)\n- output(y)", "So, total = price * quantity", "total += price",
+        "total[i] = total[i-1] + x", "LIMIT, total = 3, price * quantity",
+    ],
+)  # fmt: skip
+def test_formulas_and_examples_above_a_function_end_no_program(above):
+    (score,) = _graded([(ADD_ONE, f"{above}\n\n{F}\n")])
+    assert score.outcome == "passed"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "First, total = price * quantity.\n\n{}",
+        "total += x for each x\n\n{}",
+        "{}\n\nmatch the input:",
+        "{}\n\nrow[0] = the name, row[1] = the age",
+    ],
+)
+def test_a_fence_with_a_line_of_prose_yields_its_function(block):
+    (score,) = _graded([(ADD_ONE, f"```python\n{block.format(F)}\n```")])
+    assert score.outcome == "passed"
+
+
+def test_variables_of_a_comprehension_in_a_class_are_not_the_modules():
+    blocks = ("n = int(input())", "x = undefined", f"class C:\n    T = [n * n for n in range(3)]\n    g = lambda x: x\n\n{F}")
+    (score,) = _graded([(ADD_ONE, "\n\n".join(f"```python\n{block}\n```" for block in blocks))])
+    assert score.outcome == "passed"
+
+
+@pytest.mark.parametrize("text", ["a" + " " * 30_000 + "x", "a, " * 10_000 + "x", "a[" * 10_000, "(" * 20_000 + "a"])
+def test_a_line_that_may_begin_a_program_takes_time_that_is_linear_in_its_length(text):
+    assert extract_program(f"Here:\n{text}\n\nGood?", "f")
+
+
+def test_a_star_import_of_a_module_that_is_there_stays():
+    answer = "```python\nfrom math import *\ndef f(x):\n    return floor(x) + 1\n```\n```python\nresult = f(4)\n```"
+    assert "from math import *" in extract_program(answer, "f")
+
+
 @pytest.mark.parametrize("statement", ["n += 1", "TABLE['a'] = 1", "Shop.rate = 1", "match n:\n    case _:\n        n = 1"])
 def test_a_program_goes_on_behind_a_line_of_prose(statement):
     answer = f"First:\nn, TABLE = 0, {{}}\nclass Shop: pass\nThen, as you said:\n{statement}\n\ndef f(x):\n    return x + n, TABLE, Shop"

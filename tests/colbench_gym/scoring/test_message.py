@@ -197,6 +197,13 @@ def test_what_code_prints_is_no_end_of_a_thought():
     for thought in (
         "I try:\n```python\nx = 1\n```\nOUTPUT:\nWhat is the fee?",
         "I think.\nOUTPUT:\n```\n3\n```",
+        "A draft:\n```\nx\n```\nOUTPUT:\n```\nShould the list be sorted?\n```",
+        "A draft:\n```\nx\n```\nand more.\nOUTPUT:\n```\n3\n```",
         "```\nx = 1\n```\nOUTPUT:\n```\nx = 2\n```",
     ):
         assert parse_message(thought).thought
+
+
+@pytest.mark.parametrize("rest", [" " * 30_000 + "x", "\n" + "`" * 30_000 + "\n" + "x\n" * 30_000, "\n" * 30_000 + "x"])
+def test_the_end_of_a_thought_takes_time_that_is_linear_in_the_text(rest):
+    assert parse_message(f"```\nx\n```\nOUTPUT:{rest}").thought

@@ -84,6 +84,12 @@ def test_a_tag_that_prose_mentions_is_no_page(text):
         ("```html\n<center><b>Hi</b></center>\n```", "<center><b>Hi</b></center>"),
         ("```svg\n<svg></svg>\n```", "<svg></svg>"),
         ("```python\nx = '<b>'\n```", ""),
+        ("```html\n<div>page</div>\n```\n```svg\n<svg></svg>\n```", "<div>page</div>"),
+        ("```html\n<div>page</div>\n```\n```html\n<script>go()</script>\n```", "<div>page</div>"),
+        ("```html\nif a <b then\n```", ""),
+        ("Here: `<!doctype html><html><h1>Hi</h1></html>` Good?", "<!doctype html><html><h1>Hi</h1></html>"),
+        ("`<div><h1>Hi</h1></div>`\nGood?", "<div><h1>Hi</h1></div>"),
+        ("I made this: <img src='cat.png'> ok", "<img src='cat.png'>"),
     ],
 )
 def test_a_page_in_prose_ends_with_its_last_tag(text, page):

@@ -60,3 +60,12 @@ def test_edits_may_have_other_line_ends_and_blanks_behind_their_marks(edit):
 
 def test_a_broken_edit_is_no_page():
     assert current_page([PAGE, EDIT.replace("=======\n", "")], has_edits=True) == PAGE
+
+
+def test_a_whole_page_counts_beside_a_broken_edit_or_the_words_for_one():
+    page = "<html><p>new</p></html>"
+    for text in (
+        f"Instead of <<<<<<< SEARCH edits:\n```html\n{page}\n```",
+        f"<<<<<<< SEARCH\n<p>o\n\nNo, better:\n```html\n{page}\n```",
+    ):
+        assert current_page([PAGE, text], has_edits=True) == page
