@@ -52,6 +52,8 @@ _CODE = re.compile(
 
 
 _ONE_BLOCK = re.compile(r"[ \t*_]*+\s*+(?P<fence>`{3,}+|~{3,}+)[^\n]*\n(?P<body>(?:(?!`{3}|~{3})[^\n]*\n)*+)(?P=fence)\s*+")
+#: Words as in a sentence, or a question.
+_SPEECH = re.compile(r"\?|[A-Za-z]{2,}(?: [a-z]{2,}){2}")
 _BLOCK_ENDS = re.compile(r"(?:`{3}|~{3})[\s*_#]*\Z")
 
 
@@ -156,7 +158,7 @@ def _end_of_thought(text: str) -> re.Match[str] | None:
 def _is_shown_output(text: str, mark: re.Match[str]) -> bool:
     """Whether a mark stands between a block of code and a block of what the code prints, which ends the message."""
     shown = _ONE_BLOCK.fullmatch(text, mark.end())
-    is_output = shown is not None and "?" not in shown["body"] and _CODE.search(shown["body"]) is None
+    is_output = shown is not None and not any(pattern.search(shown["body"]) for pattern in (_SPEECH, _CODE))
     return is_output and _BLOCK_ENDS.search(text[max(0, mark.start() - _MOST_DRESS) : mark.start()]) is not None
 
 

@@ -41,11 +41,12 @@ _TAG = re.compile(
 #: Any whole tag, in a fence that says it is one of HTML.
 _ANY_TAG = re.compile(r"<[a-z][a-z0-9-]*(?:\s[^<>]*)?>", re.IGNORECASE)
 #: An element without an end tag that shows something.
-_VOID = re.compile(r"<(?:img|link)\b[^<>]*=[^<>]*>", re.IGNORECASE)
+_VOID = re.compile(r"<(?:img|link)\b[^<>=]*+=[^<>]*+>", re.IGNORECASE)
 _END_TAG = re.compile(r"</([a-z][a-z0-9]*)", re.IGNORECASE)
 _WHOLE_TAG = re.compile(r"<[/a-z!][^<>]*>", re.IGNORECASE)
 _SPAN = re.compile(r"(?<!`)(`{1,2})(?!`)[^`\n]+\1(?!`)")
 _LINE_START = re.compile(r"(?:[^\w\n<]|\d{1,2}[.)])*\Z")
+_LINE_END = re.compile(r"[*_.!)\"']*+[ \t]*+(?:\n|\Z)")
 _DOCUMENT = re.compile(r"<(?:!doctype|html|body)\b", re.IGNORECASE)
 _FIRST_ELEMENT = re.compile(r"<([a-z][a-z0-9]*)\b", re.IGNORECASE)
 _HEAD_END = re.compile(r"</head\s*>|(?=<body\b)", re.IGNORECASE)
@@ -179,24 +180,36 @@ def _bare(text: str) -> str:
 
 
 def _first_tag(text: str) -> tuple[re.Match[str] | None, str]:
-    """Where a page begins: at a document, at a tag that begins a line, or at an element that ends; and the text with blanks for code spans of prose."""
-    spoken = _SPAN.sub(lambda span: span.group() if _holds_page(span, text) else " " * len(span.group()), text)
-    ends = {end[1].lower(): end.start() for end in _END_TAG.finditer(spoken)}
-    for tag in _TAG.finditer(spoken):
-        start = max(text.rfind("\n", max(0, tag.start() - _MOST_BEFORE), tag.start()) + 1, tag.start() - _MOST_BEFORE)
-        is_ended = ends.get(tag.group()[1:].lower(), -1) > tag.start() or _VOID.match(spoken, tag.start())
-        if is_ended or _DOCUMENT.match(tag.group()) or _LINE_START.match(spoken[start : tag.start()]):
-            return tag, spoken
+    """Where a page begins, and the text with blanks for code spans of prose: at a document, at a tag that begins a line, or at an element that ends.
+
+    Where there is none, spans that hold a whole element count too, and then any tag behind a colon.
+    """
+    for holds in (_holds_page, _holds_element):
+        spoken = _SPAN.sub(lambda span, holds=holds: span.group() if holds(span, text) else " " * len(span.group()), text)  # type: ignore[misc]
+        ends = {end[1].lower(): end.start() for end in _END_TAG.finditer(spoken)}
+        for tag in _TAG.finditer(spoken):
+            start = max(text.rfind("\n", max(0, tag.start() - _MOST_BEFORE), tag.start()) + 1, tag.start() - _MOST_BEFORE)
+            before = spoken[start : tag.start()]
+            is_ended = ends.get(tag.group()[1:].lower(), -1) > tag.start() or _VOID.match(spoken, tag.start())
+            if is_ended or _DOCUMENT.match(tag.group()) or _LINE_START.match(before) or before.rstrip().endswith(":"):
+                return tag, spoken
     return None, spoken
 
 
 def _holds_page(span: re.Match[str], text: str) -> bool:
     """Whether a code span is a page: a whole document, or a whole element that has its line for itself or ends the text."""
-    first = _TAG.search(span.group())
-    if first is None or not _has_ended(span.group()[first.start() :], first.group()[1:].removeprefix("!doctype") or "html"):
-        return False
     before, after = text[max(0, span.start() - 1) : span.start()], text[span.end() : span.end() + 2].lstrip(" ")
-    return _DOCUMENT.match(first.group()) is not None or after == "" or (before in ("", "\n") and after.startswith("\n"))
+    is_apart = after == "" or (before in ("", "\n") and after.startswith("\n"))
+    return _holds_element(span, text) and (is_apart or _DOCUMENT.search(span.group()) is not None)
+
+
+def _holds_element(span: re.Match[str], text: str) -> bool:
+    """Whether a code span holds a whole document, or a whole element that ends its line."""
+    first = _TAG.search(span.group())
+    if first is None or not (_DOCUMENT.match(first.group()) or _LINE_END.match(text, span.end())):
+        return False
+    name = first.group()[1:].lower()
+    return _has_ended(span.group()[first.start() :], "html" if name == "!doctype" else name)
 
 
 def _trimmed(page: str) -> str:
@@ -227,13 +240,17 @@ def _edits(text: str) -> Iterator[tuple[str, str]]:
         yield text[search.end() : divider.start()], text[divider.end() : end].removesuffix("\n")
 
 
-def _fenced_document(text: str) -> str | None:
-    """The last whole document in a fence without marks of edits; None if there is none."""
-    blocks = _flat(code_blocks(re.sub("\r\n?", "\n", text)))
-    pages = [
-        block.text for block in blocks if block.kind == "fence" and _DOCUMENT.search(block.text) and "<<<<<<<" not in block.text
+def _page_beside_edits(text: str) -> str:
+    """The page of a text with marks of edits that are none: a document before the first mark, or the last fence that is a page and no edit; "" if there is none."""
+    text = re.sub("\r\n?", "\n", text)
+    begun = _BEGUN.search(text)
+    if begun and _DOCUMENT.search(text, 0, begun.start()):
+        return extract_page(text)
+    blocks = [
+        block for block in _flat(code_blocks(text)) if block.kind == "fence" and not block.text.lstrip().startswith("<<<<<<<")
     ]
-    return _trimmed(pages[-1]) if pages else None
+    chosen = _last_page(blocks)
+    return _trimmed(chosen.text) if chosen else ""
 
 
 def current_page(utterances: Iterable[str], has_edits: bool = False) -> str:
@@ -247,6 +264,6 @@ def current_page(utterances: Iterable[str], has_edits: bool = False) -> str:
     for text in utterances:
         edited = apply_edits(page, text) if has_edits else None
         if edited is None and has_edits and _BEGUN.search(text):  # what is no edit is no page either
-            edited = _fenced_document(text) or page
+            edited = _page_beside_edits(text) or page
         page = edited if edited is not None else extract_page(text) or page
     return page

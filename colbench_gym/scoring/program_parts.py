@@ -212,7 +212,9 @@ def _without_own_imports(pieces: Sequence[Piece]) -> Sequence[Piece]:
     for i, (piece, nodes) in enumerate(zip(pieces, imports, strict=True)):
         others = set().union(*defined[:i], *defined[i + 1 :])
         changes = [
-            (node, _assigned(node)) for node in nodes if all(alias.name in {*others, "*"} for alias in node.names) and others
+            (node, _assigned(node))
+            for node in nodes
+            if others and all(alias.name in others or (alias.name == "*" and not _exists(node)) for alias in node.names)
         ]
         text = _with_texts(piece, changes)
         kept.append(Piece(text, parse_source(text), piece.is_program, piece.is_prose) if changes else piece)

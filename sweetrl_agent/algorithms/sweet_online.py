@@ -71,7 +71,7 @@ class SweetOnline(Algorithm):
     """SWEET-RL in rounds; see the module's docstring."""
 
     name, title, Config = "sweet_online", "SWEET-RL, online", SweetOnlineConfig
-    shared, engines = START, ("transformers", "vllm")
+    shared, engines, collects = START, ("transformers", "vllm"), True
 
     @property
     def requires(self) -> frozenset[str]:  # type: ignore[override]

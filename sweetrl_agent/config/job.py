@@ -45,6 +45,8 @@ PARTS: Mapping[str, type] = {
 #: The same with what they are, for `--help` and the documentation; and the settings of `compare` besides.
 SECTIONS = tuple(section(title, kind) for title, kind in PARTS.items())
 COMPARE = section("compare", CompareArguments)
+#: Settings of the initial policy's model and of SFT.
+OF_MODEL = frozenset(item.name for kind in (ModelArguments, SFTArguments) for item in fields(kind))
 
 
 @dataclass

@@ -153,17 +153,19 @@ def affects_scores(setting: str) -> bool:
     return STAGES["critic"].is_shaped_by(setting) or any(fnmatchcase(setting, pattern) for pattern in _SCORING)
 
 
-def later_users(algorithm: Any, config: Any, first: str, of_one: bool) -> list[str]:
+def later_users(algorithm: Any, config: Any, setting: str) -> list[str]:
     """The stages of an algorithm that use a setting whose first stage the algorithm does not have; [] if it has that stage.
 
     Args:
         algorithm: The algorithm.
         config: Settings of its run.
-        first: Name of the first stage that the setting affects.
-        of_one: Whether it is a setting of the algorithm's own.
+        setting: Full name of the setting.
     """
-    stages, order = stages_of(algorithm), [*STAGES]
+    first, of_one, stages, order = config.first_stage(setting), "." in setting, stages_of(algorithm), [*STAGES]
     if first in stages and first != "evaluate" and (first != "sft" or config.has_sft):
+        return []
+    plays = setting == "num_tasks" and "behaviour" not in algorithm.requires
+    if (first in ("collect", "pairs") and not (plays or algorithm.collects)) or (first == "sft" and not algorithm.has_model):
         return []
     evaluated = [f"evaluate {algorithm.name}", *(["evaluate"] if algorithm.name == config.algorithm.name else [])]
     if first == "sft":

@@ -50,6 +50,7 @@ class Algorithm:
         config: Its settings, an instance of `Config`.
         requires: Required capabilities of the environment, from `core.environment.CAPABILITY_NAMES`.
         shared: Stages before its own: `START`, or `COLLECTED` for trajectories and pairs.
+        collects: Whether its own stages collect episodes and pairs by the settings of collection, without the stages for it.
         critic: The critic that its agent is trained with, from `critics.CRITICS`; "" for none.
         engines: Engines that can sample from its agent, from `ModelArguments.engine`.
         packages: Optional packages that it needs, as (module, argument of `sandboxes.extras.pip_install`).
@@ -67,6 +68,7 @@ class Algorithm:
     packages: tuple[tuple[str, str], ...] = ()
     is_discrete: bool = False
     is_ordered: bool = False
+    collects: bool = False
 
     def __init__(self, config: Any = None) -> None:
         """Store the settings; None for the defaults."""

@@ -67,7 +67,7 @@ def refuse_other_settings(source: str, task: TaskArguments) -> None:
 
 def without_endpoint(name: str, value: Any) -> Any:
     """A setting's value; of `simulator` without the address of its server and the name of its key, which may change."""
-    return without_address(spec_of(name, value)) if name == "simulator" else value
+    return without_address(spec_of(name, value) if isinstance(value, str) else value) if name == "simulator" else value
 
 
 def summarize(runs: Sequence[Run], algorithms: Sequence[str], source: str) -> list[Row]:

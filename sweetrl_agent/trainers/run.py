@@ -20,7 +20,7 @@ import yaml
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import Row, read_object, write_json, write_text
 from colbench_gym.stage_records import RUN, StageRecords
-from sweetrl_agent.config.job import Config
+from sweetrl_agent.config.job import OF_MODEL, Config
 from sweetrl_agent.config.pipeline import TRAJECTORIES, affects_scores, later_users, stages_of
 from sweetrl_agent.config.reading import flat
 from sweetrl_agent.core.callback import Callbacks
@@ -94,11 +94,13 @@ class Run:
                 stage for algorithm in algorithms if hasattr(algorithm.config, "iterations") for stage in algorithm.stages
             ]
             return any(map(self._has_begun, trained))
-        of_one = self.config.algorithms.get(name.partition(".")[0]) if "." in name else None
-        users = (
-            later_users(algorithm, self.config, first, of_one is not None) for algorithm in ([of_one] if of_one else algorithms)
-        )
-        return any(map(self.records.has_written, chain.from_iterable(users)))
+        if (
+            first == "sft" and "." not in name and name not in OF_MODEL
+        ):  # of the tasks and the seed: of all that was ever made here
+            return any(map(self.records.has_written, self.records.stages))
+        concerned = [self.config.algorithms[name.partition(".")[0]]] if "." in name else algorithms
+        users = chain.from_iterable(later_users(algorithm, self.config, name) for algorithm in concerned)
+        return any(map(self.records.has_written, users))
 
     @staticmethod
     def _versions(path: Path) -> Row:

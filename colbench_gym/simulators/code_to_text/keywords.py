@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterable
 
+from colbench_gym.simulators.code_to_text.patterns import pattern_test
 from colbench_gym.simulators.code_to_text.plain_names import plain_name
 
 MAX_KEYWORDS = 48
@@ -40,7 +41,8 @@ _CALLS = {
     "swapcase": "case", "isupper": "case", "islower": "case", "most_common": "sorting", "nlargest": "sorting", "nsmallest": "sorting",
 }  # fmt: skip
 #: A format with decimals: ".2f" of an f-string, "%.2f" and "{:.2f}" within a text.
-_DECIMALS = re.compile(r"(^|[%:])[-+ ,<>^_0-9]*\.\d+[feEgG%]|%[-+0-9]*d\b")
+_DECIMALS = re.compile(r"(^|[%:])[-+ ,<>^_0-9]*\.\d+[feEgG%]")
+_WHOLE = re.compile(r"%[-+ 0-9]*d")
 FLAGS = ("is", "has", "was", "are", "can", "should", "use", "do", "does", "include")
 _CUTS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
@@ -79,6 +81,9 @@ def roles(nodes: Iterable[ast.AST]) -> set[str]:
 
 def _branch_roles(node: ast.AST) -> set[str]:
     """Roles of a test by what depends on it."""
+    if isinstance(node, ast.Match):
+        cases = (pattern_test(node.subject, case.pattern)[0] for case in node.cases)
+        return {role for test in cases if isinstance(test, ast.Compare) for role in _comparison_roles(test)}
     tests = [node.test] if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)) else []
     tests += node.values[: -1 if isinstance(node.op, ast.Or) else None] if isinstance(node, ast.BoolOp) else []
     tests += node.ifs if isinstance(node, ast.comprehension) else []
@@ -123,9 +128,12 @@ def _as_read(node: ast.expr) -> str:
 
 def _call_roles(node: ast.Call) -> set[str]:
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    given = [*node.args, *(keyword.value for keyword in node.keywords)]
-    passed = {part.attr if isinstance(part, ast.Attribute) else getattr(part, "id", "") for part in given}  # `map(round, xs)`
-    matching = {_CALLS[part] for part in passed & {"round", "abs", "lower", "upper", "int", "floor", "ceil"}}
+    given = [keyword.value for keyword in node.keywords if keyword.arg == "key"] + (
+        node.args[:1] if name in ("map", "apply", "filter") else []
+    )
+    passed = {part.id for part in given if isinstance(part, ast.Name)} & {"round", "abs", "int"}  # `map(round, xs)`
+    passed |= {part.attr for part in given if isinstance(part, ast.Attribute)} & {"lower", "upper", "casefold", "floor", "ceil"}
+    matching = {_CALLS[part] for part in passed}
     if name in ("max", "min"):
         bounds = node.args[0].elts if len(node.args) == 1 and isinstance(node.args[0], (ast.List, ast.Tuple)) else node.args
         is_at_zero = any(isinstance(argument, ast.Constant) and argument.value == 0 for argument in bounds)
@@ -137,6 +145,8 @@ def _call_roles(node: ast.Call) -> set[str]:
 
 def _operation_roles(node: ast.BinOp) -> set[str]:
     matching = {"formula"}
+    if isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
+        return {"text", *(["rounding"] if _WHOLE.search(node.left.value) else [])}
     constants = [side for side in (node.left, node.right) if isinstance(side, ast.Constant)]
     if constants and isinstance(node.op, (ast.Mult, ast.Div)):
         matching.add("weight")

@@ -28,15 +28,23 @@ def with_subject(
 ) -> tuple[ast.expr | None, list[ast.stmt]]:
     """The guard and body of a case with the subject in place of a name that captures it, unless the body gives the name another value."""
     parts = [*([guard] if guard else []), *body]
-    is_changed = any(
-        isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Store)
-        for of in parts
-        for part in ast.walk(of)
-    )
+    kept = {name, *(part.id for part in ast.walk(subject) if isinstance(part, ast.Name))}
+    is_changed = any(not kept.isdisjoint(_bound(part)) for of in parts for part in ast.walk(of))
     if not name or is_changed:
         return guard, body
     replaced = [_Renamed(name, subject).visit(copy.deepcopy(part)) for part in parts]
     return (replaced[0] if guard else None), replaced[len(parts) - len(body) :]
+
+
+def _bound(node: ast.AST) -> set[str]:
+    """Names that a node gives a value."""
+    if isinstance(node, ast.Name):
+        return set() if isinstance(node.ctx, ast.Load) else {node.id}
+    return (
+        {getattr(node, "arg", None) or getattr(node, "name", None) or ""}
+        if isinstance(node, (ast.arg, ast.MatchAs, ast.MatchStar))
+        else set()
+    )
 
 
 class _Renamed(ast.NodeTransformer):

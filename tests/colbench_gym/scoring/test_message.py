@@ -198,6 +198,7 @@ def test_what_code_prints_is_no_end_of_a_thought():
         "I try:\n```python\nx = 1\n```\nOUTPUT:\nWhat is the fee?",
         "I think.\nOUTPUT:\n```\n3\n```",
         "A draft:\n```\nx\n```\nOUTPUT:\n```\nShould the list be sorted?\n```",
+        "A draft:\n```\nx\n```\nOUTPUT:\n```\nPlease tell me the tax rate.\n```",
         "A draft:\n```\nx\n```\nand more.\nOUTPUT:\n```\n3\n```",
         "```\nx = 1\n```\nOUTPUT:\n```\nx = 2\n```",
     ):

@@ -89,8 +89,21 @@ def test_a_tag_that_prose_mentions_is_no_page(text):
         ("```html\nif a <b then\n```", ""),
         ("Here: `<!doctype html><html><h1>Hi</h1></html>` Good?", "<!doctype html><html><h1>Hi</h1></html>"),
         ("`<div><h1>Hi</h1></div>`\nGood?", "<div><h1>Hi</h1></div>"),
+        ("See `<!DOCTYPE html><html><h1>Hi</h1></html>` for it.", "<!DOCTYPE html><html><h1>Hi</h1></html>"),
+        ("Here is the page: `<div><h1>Hi</h1></div>`.", "<div><h1>Hi</h1></div>"),
+        ("**`<h1>Hi</h1>`**\nok?", "<h1>Hi</h1>"),
+        ("The tag is `<p>x</p>`.\n\n<div>real</div>", "<div>real</div>"),
+        ("Page: <p>Hello<p>World</p> Good?", "<p>Hello<p>World</p>"),
         ("I made this: <img src='cat.png'> ok", "<img src='cat.png'>"),
     ],
 )
 def test_a_page_in_prose_ends_with_its_last_tag(text, page):
     assert extract_page(text) == page
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Look: <img " + "=" * 60_000, '<img src="data:' + "a=b&" * 20_000, "`<p>a</p>` " * 20_000, "<a " * 60_000, "`<" * 60_000],
+)
+def test_a_page_takes_time_that_is_linear_in_the_text(text):
+    assert len(extract_page(text)) <= len(text)

@@ -67,5 +67,13 @@ def test_a_whole_page_counts_beside_a_broken_edit_or_the_words_for_one():
     for text in (
         f"Instead of <<<<<<< SEARCH edits:\n```html\n{page}\n```",
         f"<<<<<<< SEARCH\n<p>o\n\nNo, better:\n```html\n{page}\n```",
+        f"<<<<<<< SEARCH\n<p>o\n\nNo, a part:\n```html\n{page}\n```\n",
     ):
         assert current_page([PAGE, text], has_edits=True) == page
+
+
+def test_a_page_may_show_the_mark_of_an_edit():
+    page = "<html><body><pre>\n<<<<<<< SEARCH\n</pre></body></html>"
+    for text in (page, f"```html\n{page}\n```"):
+        assert current_page([PAGE, text], has_edits=True) == page
+    assert current_page([PAGE, "<<<<<<< SEARCH\n<p>o\n\nNo:\n```html\n<div>new</div>\n```"], has_edits=True) == "<div>new</div>"

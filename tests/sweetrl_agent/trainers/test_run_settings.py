@@ -127,9 +127,7 @@ def test_changed_settings_are_checked_like_given_ones(make_run):
         make_run().with_settings({"temperature": 0})
 
 
-@pytest.mark.parametrize(
-    ("setting", "value"), [("num_tasks", 2), ("eval_every", 3), ("eval_every_tasks", 5), ("trajectories_per_task", 2)]
-)
+@pytest.mark.parametrize(("setting", "value"), [("num_tasks", 2), ("eval_every", 3), ("eval_every_tasks", 5)])
 def test_settings_of_stages_that_an_algorithm_does_not_have_stay_from_its_own_on(setting, value, make_run):
     """It plays training tasks itself, and evaluates in training; `collect` and `evaluate` are not the first to read these settings."""
     run = make_run(algorithm="grpo")
@@ -139,6 +137,7 @@ def test_settings_of_stages_that_an_algorithm_does_not_have_stay_from_its_own_on
     with pytest.raises(ValueError, match=rf"\({setting}: "):
         make_run(algorithm="grpo", **{setting: value})
     assert make_run(algorithm="grpo", eval_episodes=3).config.evaluation.eval_episodes == 3, "of the evaluation at the end"
+    make_run(algorithm="grpo", eval_episodes=3, min_difference=0.2, trajectories_per_task=2)  # what it does not read
 
 
 @pytest.mark.parametrize("setting", ["seed", "temperature", "max_turns"])
@@ -176,17 +175,29 @@ def test_void_episodes_are_played_again_until_a_stage_has_used_the_episodes(name
         (["initial", "grpo", "slinvit"], "slinvit.samples", ["evaluate slinvit"]),
         (["initial", "grpo", "sweet"], "num_tasks", ["grpo"]),
         (["initial"], "num_tasks", []),
-        (["initial", "random_actions"], "max_turns", ["evaluate random_actions"]),
+        (["initial", "sweet_online"], "min_best", ["sweet_online"]),
+        (["initial", "archer_offline"], "num_tasks", []),
+        (["random_actions", "ppo"], "temperature", []),
         (["initial", "sweet", "untrained"], "untrained.critic_replies", ["rank untrained", "actor untrained", "evaluate untrained"]),
         (["initial", "grpo", "sweet"], "sweet.critic_beta", []),
     ],
 )  # fmt: skip
 def test_later_stages_that_use_a_setting_are_those_of_the_algorithms_that_lack_its_own(algorithms, setting, users):
     config = make_config({}, algorithms)
-    first, of_one = config.first_stage(setting), "." in setting
-    concerned = [config.algorithms[setting.partition(".")[0]]] if of_one else config.algorithms.values()
-    found = [stage for algorithm in concerned for stage in later_users(algorithm, config, first, of_one)]
+    concerned = [config.algorithms[setting.partition(".")[0]]] if "." in setting else config.algorithms.values()
+    found = [stage for algorithm in concerned for stage in later_users(algorithm, config, setting)]
     assert [stage for stage in found if stage != "evaluate"] == users
+
+
+def test_settings_of_the_tasks_stay_where_any_agent_was_played_with_them(make_run):
+    """An agent without a model has no SFT, and another one may come into its folder."""
+    run = make_run(algorithm="ppo")
+    with run.stage(stages_of(run.algorithm)["ppo"]):
+        pass
+    for name in ("ppo", "dqn"):
+        with pytest.raises(ValueError, match=r"\(max_turns: "):
+            make_run(algorithm=name, max_turns=7)
+    make_run(algorithm="ppo", sft_epochs=3.0)
 
 
 def test_episodes_that_an_algorithm_of_another_command_has_used_stay(make_run):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from colbench_gym.simulators.code_to_text.keywords import ROLE_WORDS
 from colbench_gym.simulators.code_to_text.reference_facts import facts_from_reference
 from colbench_gym.tasks.task import Fact
 
@@ -138,6 +139,41 @@ def test_what_the_code_does_there_is_found_by_the_question(body: str, asked: str
     facts = facts_from_reference(f"def f(a, rows):\n {body}\n", "def f(a, rows)")
     assert any(asked in fact.keywords for fact in facts if fact.is_special)
     assert "The rows input is true or false." not in [fact.sentence for fact in facts]
+
+
+@pytest.mark.parametrize(
+    ("role", "body"),
+    [
+        ("rounding", "d = datetime.strptime(a, '%Y-%m-%d')\n return (d - e).days * 2"), ("rounding", "if not isinstance(a, int):\n  raise ValueError('x')\n return a * 2"),
+        ("case", "if a == 'Yes':\n  return min(upper, 5)\n return 1"), ("case", "t = 0\n for i in range(lower, upper):\n  t = t + i * 2\n return t"),
+    ],
+)  # fmt: skip
+def test_dates_types_and_variables_are_no_rounding_and_no_case(role: str, body: str) -> None:
+    facts = facts_from_reference(f"def f(a, rows):\n {body}\n", "def f(a, rows)")
+    assert not any(ROLE_WORDS[role][0] in fact.keywords for fact in facts if fact.is_special)
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["match s:\n  case x:\n   return sorted(rows, key=lambda x: x[1])", "match s:\n  case n:\n   s = 5\n   return n * s"],
+)
+def test_a_name_that_a_case_gives_is_replaced_only_where_it_means_the_subject(body: str) -> None:
+    told = " ".join(_sentences(f"def f(s, rows):\n {body}\n"))
+    assert "item of s" not in told and "s times s" not in told
+
+
+@pytest.mark.parametrize(
+    ("case", "role"),
+    [
+        ("len(rows):\n  case 0", "Empty or missing"),
+        ("a * 2:\n  case -1", "Negative numbers"),
+        ("a:\n  case ''", "Empty or missing"),
+    ],
+)
+def test_cases_of_a_match_are_handled_cases(case: str, role: str) -> None:
+    assert not any(
+        sentence.startswith(role) for sentence in _sentences(f"def f(a, rows):\n match {case}:\n   return 0\n return a * 2\n")
+    )
 
 
 def test_long_expressions_are_spread_over_sentences() -> None:
