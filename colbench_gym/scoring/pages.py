@@ -182,7 +182,7 @@ def _bare(text: str) -> str:
 def _first_tag(text: str) -> tuple[re.Match[str] | None, str]:
     """Where a page begins, and the text with blanks for code spans of prose: at a document, at a tag that begins a line, or at an element that ends.
 
-    Where there is none, spans that hold a whole element count too, and then any tag behind a colon.
+    A colon before a tag begins a line too. Where there is no such tag, spans that hold a whole element and end their line count as well.
     """
     for holds in (_holds_page, _holds_element):
         spoken = _SPAN.sub(lambda span, holds=holds: span.group() if holds(span, text) else " " * len(span.group()), text)  # type: ignore[misc]

@@ -37,5 +37,5 @@ def as_read(messages: Sequence[dict[str, str]], history: int) -> list[dict[str, 
         return list(messages)
     leading = list(takewhile(lambda message: message["role"] == "system", messages))
     rest = messages[len(leading) :]
-    said = [i for i, message in enumerate(rest) if message["role"] == "assistant"]
-    return [*leading, *rest[said[-history - 1] + 1 if len(said) > history else 0 :]]
+    turns = [i for i, message in enumerate(rest) if message["role"] == "assistant"]
+    return [*leading, *rest[turns[-history - 1] + 1 if len(turns) > history else 0 :]]

@@ -20,10 +20,11 @@ from sweetrl_agent.core.dialogues import AGENT
 from sweetrl_agent.core.settings import refuse_secrets
 from sweetrl_agent.evaluation.dials import read_results
 from sweetrl_agent.evaluation.simulators import simulator_spec
-from sweetrl_agent.evaluation.win_rate import recorded, refuse_other_settings, without_endpoint
+from sweetrl_agent.evaluation.win_rate import recorded, refuse_other_settings
 from sweetrl_agent.rollouts.trial import check_trial
 from sweetrl_agent.trainers.gpus import parse_gpus
 from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm
+from sweetrl_agent.trainers.run import without_endpoints
 
 #: The most seeds of a comparison.
 MOST_SEEDS = 10_000
@@ -161,7 +162,7 @@ def check_comparison(given: CompareArguments, config: Config) -> None:
     for folder in given.dials:
         there = read_results(folder).get("settings", {})
         for name, here in (("model", config.model.model), ("simulator", config.task.simulator)):
-            if without_endpoint(name, there.get(name, here)) != without_endpoint(name, here):
+            if without_endpoints({name: there.get(name, here)}) != without_endpoints({name: here}):
                 raise ValueError(
                     f"`dials`: {folder} has {name} {there[name]!r}, here it is {here!r}; the chart compares tasks, and nothing else may differ."
                 )

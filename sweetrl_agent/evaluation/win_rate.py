@@ -9,12 +9,10 @@ from typing import Any
 
 import yaml
 
-from colbench_gym.evaluation.folder import without_address
 from colbench_gym.files import Row, read_rows
-from sandboxes.named import spec_of
 from sweetrl_agent.config.task import TaskArguments
 from sweetrl_agent.evaluation.statistics import cell_table, on_same_tasks, score_of
-from sweetrl_agent.trainers.run import Run
+from sweetrl_agent.trainers.run import Run, without_endpoints
 
 Values = dict[tuple[str, str], float]
 
@@ -59,15 +57,10 @@ def refuse_other_settings(source: str, task: TaskArguments) -> None:
     with suppress(yaml.YAMLError, UnicodeDecodeError):
         there = yaml.safe_load(path.read_text("utf-8")) if path.is_file() else None
     for name in ("env", "simulator", "max_turns") if isinstance(there, Mapping) else ():
-        if name in there and without_endpoint(name, there[name]) != without_endpoint(name, here := getattr(task, name)):
+        if name in there and without_endpoints({name: there[name]}) != without_endpoints({name: (here := getattr(task, name))}):
             raise ValueError(
                 f"`baseline`: {file} was played with {name} {there[name]!r}, here it is {here!r}; win rates compare agents with the same settings."
             )
-
-
-def without_endpoint(name: str, value: Any) -> Any:
-    """A setting's value; of `simulator` without the address of its server and the name of its key, which may change."""
-    return without_address(spec_of(name, value) if isinstance(value, str) else value) if name == "simulator" else value
 
 
 def summarize(runs: Sequence[Run], algorithms: Sequence[str], source: str) -> list[Row]:

@@ -18,6 +18,7 @@ import torch
 import yaml
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.evaluation.folder import without_address
 from colbench_gym.files import Row, read_object, write_json, write_text
 from colbench_gym.stage_records import RUN, StageRecords
 from sweetrl_agent.config.job import OF_MODEL, Config
@@ -387,10 +388,6 @@ def _recorded(settings: Mapping[str, Any], name: str) -> Any:
 
 def without_endpoints(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings without those that may change on resume: the address of the simulator's server and the name of its key."""
-    with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError, RecursionError):
-        human = json.loads(settings["simulator"])
-        return {
-            **settings,
-            "simulator": {name: value for name, value in human.items() if name not in ("base_url", "api_key_env")},
-        }
+    with contextlib.suppress(KeyError, TypeError, ValueError, RecursionError):
+        return {**settings, "simulator": without_address(json.loads(settings["simulator"]))}
     return settings
